@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every check of this repository, with one command, on a fresh machine too.
+# Runs all checks of this repository, on a fresh machine too.
 #
-# To add a step, write a function step_NAME and a line in STEPS; what it needs beyond Rust and a
-# C compiler goes into need_NAME. A step fails by failing and is skipped by calling `skip WHY`.
+# To add a step, write a function step_NAME and a line in STEPS; requirements beyond Rust and a C compiler
+# go into need_NAME. A step fails by a non-zero exit status and is skipped by calling `skip REASON`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 # shellcheck source=scripts/install.sh
@@ -14,28 +14,28 @@ CARGO_FUZZ_VERSION=0.13.2
 FUZZ_SECONDS=${FUZZ_SECONDS:-20}
 FAULT_ROUNDS=${FAULT_ROUNDS:-10}
 
-# Name and what it checks, in the order they run.
+# Name and description, in execution order.
 STEPS=(
   "fmt|formatting"
-  "clippy|lints, warnings refused"
-  "doc|documentation builds, warnings refused"
-  "test|unit, store, end-to-end and tidy tests, seeds of the fuzz targets"
+  "clippy|lints, without warnings"
+  "doc|documentation builds, without warnings"
+  "test|unit, store, end-to-end and tidy tests, fuzz seeds"
   "doctest|examples in the documentation"
-  "deny|licences, bans and sources of dependencies"
-  "fuzz|fuzz targets, for a bounded time"
+  "deny|licenses, bans and sources of dependencies"
+  "fuzz|fuzz targets, for a limited time"
 )
 
 usage() {
   cat <<'USAGE'
 Usage: ./test.sh [--only STEP[,STEP]] [--fuzz SECONDS] [--faults ROUNDS]
 
-Installs what the tests need, runs every step, then says what passed. Exits 0 only if no step
-failed. A first run builds a few tools and takes longer.
+Installs what the tests need, runs every step and prints a summary. Exits 0 only if no step
+failed. The first run builds a few tools and takes longer.
 
   --only STEP[,STEP]  run only these steps
   --fuzz SECONDS      time for each fuzz target (default 20, or $FUZZ_SECONDS)
-  --faults ROUNDS     how often each store is killed in mid-work (default 10, or $FAULT_ROUNDS)
-  --help              this text
+  --faults ROUNDS     number of times each store is killed (default 10, or $FAULT_ROUNDS)
+  --help              show this text
 
 Steps:
 USAGE
@@ -43,10 +43,10 @@ USAGE
   for step in "${STEPS[@]}"; do printf '  %-8s  %s\n' "${step%%|*}" "${step#*|}"; done
 }
 
-# --- what each step does -----------------------------------------------------------------------
+# --- steps -----------------------------------------------------------------------
 
-# The fuzz crate is a workspace of its own; all but the fuzzing itself works on stable, without the
-# fuzzer that is compiled from C++.
+# The fuzz crate is a separate workspace; everything except the fuzzing itself works on stable, without
+# the C++ fuzzer.
 stable_fuzz() {
   local verb=$1
   shift
@@ -56,7 +56,7 @@ stable_fuzz() {
 
 step_fmt() {
   cargo fmt --all --check
-  # Not --all, which would follow the path to crates that were just seen.
+  # Not --all, which would include the crates checked above.
   cargo fmt --manifest-path fuzz/Cargo.toml --check
 }
 
@@ -67,9 +67,9 @@ step_clippy() {
 
 step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
 
-# The stores are tested on a PostgreSQL server of our own, which ends with this shell, and the zones
-# with a browser and programs of others that were installed below the target folder. Both runs are
-# made, and either fails the step: one failure must not hide the others.
+# Starts a private PostgreSQL server, which is stopped when this shell exits, and uses the browser and the
+# third-party programs installed below the target folder. Both test runs are executed, and either one fails
+# the step: one failure must not hide others.
 step_test() {
   local rc=0
   scripts/postgres.sh start >"$SCRATCH/postgres"
@@ -81,21 +81,21 @@ step_test() {
   source "$SCRATCH/peers"
   trap 'scripts/postgres.sh stop' EXIT
   INTERZONE_FAULT_ROUNDS=$FAULT_ROUNDS cargo nextest run --locked --workspace || rc=$?
-  echo "--- seeds of the fuzz targets"
+  echo "--- fuzz seeds"
   stable_fuzz test --lib || rc=$?
   return "$rc"
 }
 
 step_doctest() { cargo test --locked --workspace --doc; }
 
-# Advisories are left out: they have to be fetched, and a test must not depend on today's news.
-# deny.toml says who may use a crate before anyone does, so an unused permission is no warning.
+# Advisories are not checked: they have to be downloaded, and a test must not depend on their current state.
+# deny.toml may allow a crate that is not used yet, so unused wrappers are allowed.
 step_deny() { cargo deny --locked check --allow unused-wrapper licenses bans sources; }
 
 step_fuzz() {
-  [[ -f fuzz/Cargo.toml ]] || skip "there is no fuzz/Cargo.toml"
+  [[ -f fuzz/Cargo.toml ]] || skip "no fuzz/Cargo.toml"
   cargo +nightly --version >/dev/null 2>&1 ||
-    skip "no nightly toolchain; 'rustup toolchain install nightly' brings it"
+    skip "no nightly toolchain; run 'rustup toolchain install nightly'"
   cargo fuzz --version >/dev/null 2>&1 || skip "cargo-fuzz could not be installed, see above"
 
   local names target corpus crashed=()
@@ -104,7 +104,7 @@ step_fuzz() {
   cargo +nightly fuzz build
   for target in $names; do
     echo "--- $target for $FUZZ_SECONDS s"
-    # The first folder grows, the second holds the seeds that are kept in the repository.
+    # The first folder is written to, the second contains the seeds in the repository.
     corpus=("fuzz/corpus/$target")
     mkdir -p "${corpus[0]}"
     [[ ! -d fuzz/seeds/$target ]] || corpus+=("fuzz/seeds/$target")
@@ -115,7 +115,7 @@ step_fuzz() {
   [[ ${#crashed[@]} -eq 0 ]] || { echo "crashed: ${crashed[*]}"; return 1; }
 }
 
-# --- what each step needs on the machine -------------------------------------------------------
+# --- requirements of each step -------------------------------------------------------
 
 need_fmt() { component rustfmt; }
 need_clippy() { component clippy; }
@@ -131,14 +131,14 @@ need_test() {
 }
 need_deny() { cargo_tool deny "$DENY_VERSION"; }
 
-# Fuzzing needs a nightly compiler, which is too much to install unasked; so its tool is optional
-# as well, and the step says loudly that it did not run.
+# Fuzzing needs a nightly compiler, which is not installed automatically; so its tool is optional as well,
+# and the step is reported as skipped.
 need_fuzz() {
   [[ -f fuzz/Cargo.toml ]] && cargo +nightly --version >/dev/null 2>&1 || return 0
-  cargo_tool fuzz "$CARGO_FUZZ_VERSION" || echo "cargo-fuzz cannot be had: going on without it"
+  cargo_tool fuzz "$CARGO_FUZZ_VERSION" || echo "cargo-fuzz cannot be installed: continuing without it"
 }
 
-# --- running and telling -----------------------------------------------------------------------
+# --- running and reporting -----------------------------------------------------------------------
 
 skip() {
   echo "SKIPPED: $1"
@@ -153,8 +153,8 @@ bad_usage() {
   exit 2
 }
 
-# run_apart FUNCTION: in a shell of its own, where the first failing command ends it. The shell
-# ignores `set -e` wherever a status is looked at, so the status is kept in RC instead.
+# run_apart FUNCTION: runs it in a subshell, which the first failing command ends. The shell ignores
+# `set -e` wherever a status is tested, so the status is stored in RC instead.
 run_apart() {
   set +e
   (
@@ -209,7 +209,7 @@ summary() {
   echo "test.sh: all steps passed in $took${SKIPPED[*]:+; skipped: ${SKIPPED[*]}}"
 }
 
-# select_steps [NAME,NAME]: fills SELECTED, with all of them if none is named.
+# select_steps [NAME,NAME]: sets SELECTED, to all steps if none is named.
 select_steps() {
   local name
   SELECTED=()
@@ -217,7 +217,7 @@ select_steps() {
     if [[ -z $1 || ",$1," == *",$name,"* ]]; then SELECTED+=("$name"); fi
   done
   for name in ${1//,/ }; do
-    [[ " ${SELECTED[*]} " == *" $name "* ]] || bad_usage "there is no step '$name'"
+    [[ " ${SELECTED[*]} " == *" $name "* ]] || bad_usage "unknown step '$name'"
   done
 }
 
@@ -250,7 +250,7 @@ main() {
   fi
   SCRATCH=$(mktemp -d)
   trap 'rm -rf "$SCRATCH"' EXIT
-  # Where `cargo install` puts its programs, in case a login shell has not said so.
+  # The folder of `cargo install`, in case it is not in the path.
   export PATH="${CARGO_INSTALL_ROOT:-${CARGO_HOME:-$HOME/.cargo}}/bin:$PATH"
 
   heading "install: what the tests need"

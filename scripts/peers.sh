@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Programs of others that the tests talk to: the ACP Python SDK, a certified OAuth2 server, AWS's own
-# judge of signatures, Slack's SDKs, a Slack emulator, a reader of workbooks and what they need, of the
-# versions that tests/peers/ pins, from whatever registries the machine uses. They are installed once, below
-# the target folder, and again when the pins change.
+# Installs third-party programs for the interoperability tests: the ACP Python SDK, a certified OAuth2 server,
+# AWS's signature verification, Slack's SDKs, a Slack emulator, a workbook reader and their dependencies, in the
+# versions pinned in tests/peers/, from the configured registries. They are installed once, below the target
+# folder, and again when the pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/install.sh
@@ -10,8 +10,8 @@ source scripts/install.sh
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/peers.sh install  installs what is not there yet
-       scripts/peers.sh env      prints what to export:  eval "$(scripts/peers.sh env)"
+Usage: scripts/peers.sh install  installs what is missing
+       scripts/peers.sh env      prints the variables to export:  eval "$(scripts/peers.sh env)"
 USAGE
 }
 
@@ -20,10 +20,10 @@ PEERS=$(peers_folder)
 PYTHON_FOLDER=$PEERS/python
 NODE_FOLDER=$PEERS/node
 
-# What an installation was made from: the pins, and the interpreter that it belongs to.
+# Hash of the pins and the Python version.
 python_stamp() { { python3 --version && cat "$PINS/requirements.txt"; } | sha256sum; }
 
-# The stamp comes last, so an installation that was interrupted is not taken for one.
+# The stamp is written last, so an interrupted installation is repeated.
 install_python() {
   local stamp
   stamp=$(python_stamp)
@@ -34,7 +34,7 @@ install_python() {
   echo "installing the Python peers"
   rm -rf "$PYTHON_FOLDER"
   python3 -m venv "$PYTHON_FOLDER" || {
-    echo "python3 cannot make a virtual environment: 'apt-get install python3-venv' brings what it lacks" >&2
+    echo "python3 cannot create a virtual environment: run 'apt-get install python3-venv'" >&2
     return 1
   }
   "$PYTHON_FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
@@ -45,8 +45,8 @@ install_python() {
   echo "$stamp" >"$PYTHON_FOLDER/stamp"
 }
 
-# The emulator needs a newer Node than most machines have, so one comes along where npm has it; elsewhere the
-# machine's own must do.
+# The emulator needs a newer Node than most machines have, so npm installs one where available; otherwise the
+# installed Node is used.
 newer_node() {
   local own
   for own in "$NODE_FOLDER"/node_modules/node-linux-*/bin/node; do

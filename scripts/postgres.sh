@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# A private PostgreSQL server for tests: a cluster of its own in a temporary folder, on a Unix
-# socket and a free loopback port, gone when it is stopped. It is durable (fsync is on), because
-# durability is what is tested, and it sorts by language, so that nothing relies on byte order
-# without saying so.
+# Private PostgreSQL server for tests: a separate cluster in a temporary folder, on a Unix socket and a
+# free loopback port, deleted when it is stopped. fsync is on, as durability is tested, and the collation
+# is a language's, so that queries that need byte order must request it.
 set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/postgres.sh start          prints what to export:  eval "$(scripts/postgres.sh start)"
+Usage: scripts/postgres.sh start          prints the variables to export:  eval "$(scripts/postgres.sh start)"
        scripts/postgres.sh stop [FOLDER]  stops it and removes its folder
        scripts/postgres.sh crash FOLDER   kills it, so that it has to recover
        scripts/postgres.sh revive FOLDER  starts a stopped or crashed one again, on the same port
@@ -16,19 +15,19 @@ FOLDER is what `start` printed; `stop` takes $INTERZONE_TEST_POSTGRES_FOLDER if 
 USAGE
 }
 
-# Where initdb and pg_ctl are: the newest that Debian has installed, or what is on the path.
+# Prints the folder of initdb and pg_ctl: the newest version of Debian's packages, or the one on the path.
 programs() {
   local found
   found=$(find /usr/lib/postgresql -mindepth 3 -maxdepth 3 -name initdb -path '*/bin/*' 2>/dev/null |
     sort -V | tail -n 1)
   [[ -n $found ]] || found=$(command -v initdb) || {
-    echo "PostgreSQL is not installed: 'apt-get install postgresql' brings it" >&2
+    echo "PostgreSQL is not installed: run 'apt-get install postgresql'" >&2
     return 1
   }
   dirname "$found"
 }
 
-# The server refuses to run as root; Debian's package brings a user for it.
+# The server refuses to run as root; Debian's package creates a user for it.
 as_server() {
   if [[ $(id -u) -eq 0 ]]; then runuser -u postgres -- "$@"; else "$@"; fi
 }
@@ -42,8 +41,8 @@ launch() {
 start() {
   local folder bin port try within=${INTERZONE_TEST_POSTGRES_FOLDER:-/tmp}
   bin=$(programs)
-  # Within the one that is there, if any: a test that is interrupted cannot stop its own, but
-  # whoever stops the first stops all. Short: the path of a socket has at most 107 bytes.
+  # Inside the folder of a running server, if any: an interrupted test cannot stop its own server, but
+  # stopping the first one stops all. Short, as a socket path has at most 107 bytes.
   [[ -d $within ]] || within=/tmp
   folder=$(mktemp -d "$within/izpg.XXXXXX")
   trap 'remove "$folder"' ERR INT TERM
@@ -55,17 +54,17 @@ start() {
     cat "$folder/initdb.log" >&2
     false
   }
-  # Many tests at once, each with a pool or two.
+  # Many concurrent tests, each with one or two pools.
   as_server tee -a "$folder/data/postgresql.conf" >/dev/null <<'CONF'
 max_connections = 500
 shared_buffers = 128MB
 fsync = on
 synchronous_commit = on
-# A checkpoint has to sync the files of every test's schema: not while tests run.
+# No checkpoints while tests run: they would sync the files of every test's schema.
 checkpoint_timeout = 1h
 max_wal_size = 4GB
 CONF
-  # Whether a port is free is only known by taking it.
+  # A port is only known to be free once it is bound.
   for try in {1..20}; do
     port=$((20000 + (RANDOM * 32768 + RANDOM) % 30000))
     if launch "$folder" "$port"; then break; fi
@@ -80,10 +79,10 @@ CONF
   echo "export INTERZONE_TEST_POSTGRES_FOLDER=$folder"
 }
 
-# remove FOLDER: whatever state it is in, and those within it.
+# remove FOLDER: removes the server in any state, and those inside its folder.
 remove() {
   local inner
-  [[ $1 == /tmp/izpg.* && -d $1 ]] || { echo "$1 is no folder that 'start' made" >&2 && return 1; }
+  [[ $1 == /tmp/izpg.* && -d $1 ]] || { echo "$1 was not created by 'start'" >&2 && return 1; }
   for inner in "$1"/izpg.*; do
     if [[ -d $inner ]]; then remove "$inner"; fi
   done
@@ -95,9 +94,9 @@ remove() {
 
 case ${1:-} in
   start) start ;;
-  stop) remove "${2:-${INTERZONE_TEST_POSTGRES_FOLDER:?there is none to stop}}" ;;
-  # The processes go without a word to anybody, as when they are killed; what they had not yet
-  # written is lost, and the next start has to recover.
+  stop) remove "${2:-${INTERZONE_TEST_POSTGRES_FOLDER:?no server to stop}}" ;;
+  # The processes exit immediately, as if killed; unwritten data is lost, and the next start has to
+  # recover.
   crash) as_server "$(programs)/pg_ctl" -D "$2/data" -m immediate -w stop </dev/null >/dev/null ;;
   revive) launch "$2" "$(<"$2/port")" ;;
   *) usage && [[ ${1:-} == --help ]] ;;

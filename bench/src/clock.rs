@@ -1,17 +1,16 @@
-//! Time, taken fairly: contenders take turns, and each is judged by its median.
-//!
-//! Turns spread a disturbance over everybody, and a median forgets the rounds it hit.
+//! Timing: contenders run in turns, and each is judged by its median. Turns spread a disturbance over all
+//! contenders, and the median ignores the rounds it hit.
 
 use std::time::{Duration, Instant};
 
-/// How long a round should last: long enough for the clock, short enough to take turns often.
-const ROUND: Duration = Duration::from_millis(4);
+/// Duration of a round: long enough for the clock, short enough to take turns often.
+const ROUND_DURATION: Duration = Duration::from_millis(4);
 
-/// The median time of one call of each contender, over `rounds` rounds in which they take turns.
+/// Median time of one call of each contender, over `rounds` rounds in turns.
 pub fn medians(contenders: &mut [&mut dyn FnMut()], rounds: usize) -> Vec<Duration> {
     let calls: Vec<u32> = contenders
         .iter_mut()
-        .map(|call| calls_a_round(call))
+        .map(|call| calls_per_round(call))
         .collect();
     let mut times = vec![Vec::with_capacity(rounds); contenders.len()];
     for _ in 0..rounds {
@@ -30,10 +29,10 @@ fn time(call: &mut dyn FnMut(), count: u32) -> Duration {
     start.elapsed()
 }
 
-/// How many calls fill a round; finding out also warms the caches.
-fn calls_a_round(call: &mut dyn FnMut()) -> u32 {
+/// Number of calls that fill a round; finding it also warms the caches.
+fn calls_per_round(call: &mut dyn FnMut()) -> u32 {
     let mut count = 1;
-    while count < u32::MAX / 2 && time(call, count) < ROUND {
+    while count < u32::MAX / 2 && time(call, count) < ROUND_DURATION {
         count *= 2;
     }
     count

@@ -1,12 +1,7 @@
-//! A connection over TLS that is kept.
-//!
-//! It is as thin as it can be, for it runs on the same cores as the server: prepared bytes out, the
-//! head looked at just enough to know where the answer ends.
+//! Minimal keep-alive HTTP/1.1 client over TLS. It shares the cores with the server, so it sends prepared
+//! bytes and parses only as much of the response head as needed to find its end.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a measurement that fails has nothing to say"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed benchmark has no result")]
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -17,7 +12,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A connection that is kept.
+/// A keep-alive connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: TlsStream<TcpStream>,
@@ -27,7 +22,7 @@ pub struct Connection {
 impl Connection {
     /// Connects to a port of this machine.
     pub async fn open(port: u16, tls: &Arc<ClientConfig>) -> Self {
-        // From many addresses in turn, for a server gives each of them only a share of its connections.
+        // From many source addresses in turn, because servers limit connections per address.
         static OPENED: AtomicU8 = AtomicU8::new(0);
         let host = OPENED.fetch_add(1, Ordering::Relaxed) % 32 + 1;
         let socket = TcpSocket::new_v4().unwrap();
@@ -44,67 +39,67 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and does not wait.
+    /// Sends a request without waiting for the response.
     pub async fn send(&mut self, request: &[u8]) {
         self.stream.write_all(request).await.unwrap();
         self.stream.flush().await.unwrap();
     }
 
-    /// Sends a request and reads its answer: the status and the body.
-    pub async fn ask(&mut self, request: &[u8]) -> (u16, &[u8]) {
-        self.try_ask(request).await.unwrap()
+    /// Sends a request and reads its response: status and body.
+    pub async fn request(&mut self, request: &[u8]) -> (u16, &[u8]) {
+        self.try_request(request).await.unwrap()
     }
 
-    /// The same for measurements in which connections may be lost.
-    pub async fn try_ask(&mut self, request: &[u8]) -> std::io::Result<(u16, &[u8])> {
+    /// Like [`request`](Self::request), for benchmarks in which connections may be lost.
+    pub async fn try_request(&mut self, request: &[u8]) -> std::io::Result<(u16, &[u8])> {
         self.stream.write_all(request).await?;
         self.stream.flush().await?;
         self.buffer.clear();
         loop {
-            self.try_more().await?;
-            if let Some(head) = Head::read(&self.buffer) {
-                while self.buffer.len() < head.ends + head.length {
-                    self.try_more().await?;
+            self.try_read_more().await?;
+            if let Some(head) = ResponseHead::parse(&self.buffer) {
+                while self.buffer.len() < head.end + head.length {
+                    self.try_read_more().await?;
                 }
-                return Ok((head.status, self.buffer.get(head.ends..).unwrap()));
+                return Ok((head.status, self.buffer.get(head.end..).unwrap()));
             }
         }
     }
 
-    /// Reads on, whatever comes.
-    pub async fn more(&mut self) {
-        self.try_more().await.unwrap();
+    /// Reads more bytes into the buffer.
+    pub async fn read_more(&mut self) {
+        self.try_read_more().await.unwrap();
     }
 
-    async fn try_more(&mut self) -> std::io::Result<()> {
+    async fn try_read_more(&mut self) -> std::io::Result<()> {
         match self.stream.read_buf(&mut self.buffer).await? {
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
     }
 
-    /// Everything read so far is forgotten.
-    pub fn forget(&mut self) {
+    /// Clears the buffer.
+    pub fn clear(&mut self) {
         self.buffer = Vec::new();
     }
 
-    /// What came and is not forgotten.
-    pub fn read(&self) -> &[u8] {
+    /// The buffered bytes.
+    pub fn buffered(&self) -> &[u8] {
         &self.buffer
     }
 }
 
-/// The head of an answer.
-struct Head {
+/// Head of a response.
+struct ResponseHead {
     status: u16,
-    ends: usize,
+    end: usize,
     length: usize,
 }
 
-impl Head {
-    fn read(buffer: &[u8]) -> Option<Self> {
-        let ends = buffer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-        let text = std::str::from_utf8(buffer.get(..ends)?).unwrap();
+impl ResponseHead {
+    fn parse(buffer: &[u8]) -> Option<Self> {
+        let end = buffer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+        let text = std::str::from_utf8(buffer.get(..end)?).unwrap();
         let status = text.get(9..12)?.parse().unwrap();
         let mut length = 0;
         for line in text.split("\r\n").skip(1) {
@@ -116,7 +111,7 @@ impl Head {
         }
         Some(Self {
             status,
-            ends,
+            end,
             length,
         })
     }

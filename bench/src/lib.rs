@@ -1,13 +1,12 @@
-//! What the measurements share: instructions counted, time taken, tables drawn,
-//! servers started and asked, bars judged.
+//! Shared code of the benchmarks: instruction counts, timing, tables, servers, clients, thresholds.
 //!
-//! A measurement is a program of its own under `benches/` that puts contenders side by side in one
-//! run. Nothing here knows what is measured, and nothing of the product may depend on it.
+//! Each benchmark is a program under `benches/` that compares contenders in one run. No product crate may
+//! depend on this one.
 
-pub mod bars;
 pub mod callgrind;
 pub mod clock;
 pub mod connection;
 pub mod server;
 pub mod table;
+pub mod thresholds;
 pub mod tls;

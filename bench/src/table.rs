@@ -1,15 +1,15 @@
-//! Tables in Markdown, so that what is printed can stand in a page as it is.
+//! Markdown tables.
 
 use std::fmt;
 
-/// Rows under a header. The first two columns are words; the others are numbers, set to the right.
+/// Rows under a header. The first two columns are left-aligned text; the others are right-aligned numbers.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Columns of words; what follows them is numbers.
-const WORDS: usize = 2;
+/// Number of text columns.
+const TEXT_COLUMNS: usize = 2;
 
 impl Table {
     /// An empty table.
@@ -40,7 +40,7 @@ impl fmt::Display for Table {
             f.write_str("|")?;
             for (column, cell) in row.iter().enumerate() {
                 let width = self.width(column);
-                if column < WORDS {
+                if column < TEXT_COLUMNS {
                     write!(f, " {cell:<width$} |")?;
                 } else {
                     write!(f, " {cell:>width$} |")?;
@@ -51,7 +51,11 @@ impl fmt::Display for Table {
                 f.write_str("|")?;
                 for column in 0..row.len() {
                     let dashes = "-".repeat(self.width(column) + 1);
-                    let (left, right) = if column < WORDS { ("-", "") } else { ("", ":") };
+                    let (left, right) = if column < TEXT_COLUMNS {
+                        ("-", "")
+                    } else {
+                        ("", ":")
+                    };
                     write!(f, "{left}{dashes}{right}|")?;
                 }
                 f.write_str("\n")?;
@@ -61,8 +65,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// A count with its thousands set apart: `1,234,567`.
-pub fn grouped(number: u64) -> String {
+/// A number with thousands separators: `1,234,567`.
+pub fn format_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -79,19 +83,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn numbers_have_thousands_separators() {
         for (number, expected) in [
             (0, "0"),
             (999, "999"),
             (1000, "1,000"),
             (1_234_567, "1,234,567"),
         ] {
-            assert_eq!(grouped(number), expected);
+            assert_eq!(format_thousands(number), expected);
         }
     }
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         let mut table = Table::new(["case", "who", "count"]);
         table.push(["a".into(), "them".into(), "7".into()]);
         assert_eq!(

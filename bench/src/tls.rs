@@ -1,9 +1,6 @@
-//! One certificate for every contender, and a client that trusts it.
+//! One certificate for all contenders, and a client that trusts it.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a measurement that fails has nothing to say"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed benchmark has no result")]
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -13,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Writes `cert.pem` and `key.pem` into a folder.
-pub fn make(folder: &Path) {
+pub fn write_certificate(folder: &Path) {
     let key = KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let certificate = CertificateParams::new(names)
@@ -24,8 +21,8 @@ pub fn make(folder: &Path) {
     std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
 }
 
-/// A server with what is in the folder.
-pub fn server(folder: &Path) -> Arc<ServerConfig> {
+/// Server configuration with the folder's certificate.
+pub fn server_config(folder: &Path) -> Arc<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(folder.join("cert.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(folder.join("key.pem")).unwrap();
     let mut config = ServerConfig::builder()
@@ -36,8 +33,8 @@ pub fn server(folder: &Path) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// A client that trusts what is in the folder, and nobody else.
-pub fn client(folder: &Path) -> Arc<ClientConfig> {
+/// Client configuration that trusts only the folder's certificate.
+pub fn client_config(folder: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_file(folder.join("cert.pem")).unwrap())

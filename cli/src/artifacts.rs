@@ -1,6 +1,6 @@
-//! Files in what an agent made: their names and bytes.
+//! Saves the files of artifacts.
 
-use crate::attachments::ending;
+use crate::attachments::file_extension;
 use crate::exit::Failure;
 use crate::save;
 use base64::Engine;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Saves every part of these artifacts, and says where.
+/// Saves every part of these artifacts, and returns the paths.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -18,14 +18,14 @@ pub(crate) fn save_all(artifacts: &[Artifact], folder: &Path) -> Result<Vec<Path
     let mut saved = Vec::new();
     for artifact in artifacts {
         for part in artifact.parts() {
-            let Some(bytes) = bytes_of(part) else {
+            let Some(bytes) = part_bytes(part) else {
                 continue;
             };
             if saved.is_empty() {
-                let made = fs::create_dir_all(folder);
-                made.map_err(|error| Failure::Save(folder.to_owned(), error))?;
+                let created = fs::create_dir_all(folder);
+                created.map_err(|error| Failure::Save(folder.to_owned(), error))?;
             }
-            let name = name_of(artifact, part);
+            let name = file_name(artifact, part);
             let path = save::save(folder, &name, &bytes)
                 .map_err(|error| Failure::Save(folder.join(name), error))?;
             saved.push(path);
@@ -34,8 +34,8 @@ pub(crate) fn save_all(artifacts: &[Artifact], folder: &Path) -> Result<Vec<Path
     Ok(saved)
 }
 
-/// The name of its own, or that of the artifact with a fitting ending.
-fn name_of(artifact: &Artifact, part: &Part) -> String {
+/// Returns the part's filename, or the artifact's name with a suitable extension.
+fn file_name(artifact: &Artifact, part: &Part) -> String {
     if let Some(name) = part.filename() {
         return name.to_owned();
     }
@@ -43,7 +43,7 @@ fn name_of(artifact: &Artifact, part: &Part) -> String {
     if Path::new(name).extension().is_some() {
         return name.to_owned();
     }
-    let ending = match (part.media_type().and_then(ending), part.kind()) {
+    let ending = match (part.media_type().and_then(file_extension), part.kind()) {
         (Some(ending), _) => ending,
         (None, PartKind::Text) => "txt",
         (None, PartKind::Data) => "json",
@@ -52,8 +52,8 @@ fn name_of(artifact: &Artifact, part: &Part) -> String {
     format!("{name}.{ending}")
 }
 
-/// The bytes of a part; none if they are elsewhere.
-fn bytes_of(part: &Part) -> Option<Vec<u8>> {
+/// Returns the bytes of a part; None if it has no inline content.
+fn part_bytes(part: &Part) -> Option<Vec<u8>> {
     let content = part.content()?;
     if !content.is_string() {
         return Some(content.as_str().as_bytes().to_vec());
@@ -64,7 +64,7 @@ fn bytes_of(part: &Part) -> Option<Vec<u8>> {
         (Some(Encoding::Utf8), _) | (None, PartKind::Text | PartKind::Data | PartKind::File) => {
             Some(text.into_owned().into_bytes())
         }
-        // What is neither said to be text nor is: bytes in base64, as everybody sends them.
+        // Not declared as text: base64.
         (Some(Encoding::Binary) | None, _) => STANDARD.decode(text.as_bytes()).ok(),
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn parts_become_files() {
+    fn artifact_parts_are_saved_as_files() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("new");
         let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "report")

@@ -1,4 +1,4 @@
-//! What is said to an agent: words and files from the command line, as a message.
+//! Builds a user message from the text and files of the command line.
 
 use crate::exit::Failure;
 use crate::input::Input;
@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Message, Part, PartKind, Role};
 use std::path::{Path, PathBuf};
 
-/// How files begin whose kind can be told by that, for those whose name says nothing.
-const BEGINNINGS: &[(&[u8], &str)] = &[
+/// Magic numbers of file types, for files without a known extension.
+const MAGIC_NUMBERS: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
@@ -16,7 +16,7 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"%PDF-", "application/pdf"),
 ];
 
-/// Endings of files and what they hold.
+/// File extensions and their media types.
 const MEDIA_TYPES: &[(&str, &str)] = &[
     ("csv", "text/csv"),
     (
@@ -53,11 +53,11 @@ const MEDIA_TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// A user's message: the words, then the files. Words that are only `-` are read from standard input.
+/// Builds a user message: the text, then the files. A text of only `-` is read from standard input.
 ///
 /// # Errors
-/// Something cannot be read, or there is nothing to say.
-pub(crate) fn message(words: &[String], files: &[PathBuf]) -> Result<Message, Failure> {
+/// A file cannot be read, or the message is empty.
+pub(crate) fn user_message(words: &[String], files: &[PathBuf]) -> Result<Message, Failure> {
     let text = match words {
         [only] if only == "-" => {
             let bytes = Input::Standard.read()?;
@@ -73,9 +73,8 @@ pub(crate) fn message(words: &[String], files: &[PathBuf]) -> Result<Message, Fa
     for file in files {
         parts.push(attach(file)?);
     }
-    Message::new(Role::User, parts).map_err(|_| {
-        Failure::Misuse("there is nothing to say; give some words or an --attach".to_owned())
-    })
+    Message::new(Role::User, parts)
+        .map_err(|_| Failure::Misuse("the message is empty; give a text or an --attach".to_owned()))
 }
 
 fn attach(path: &Path) -> Result<Part, Failure> {
@@ -100,44 +99,44 @@ fn attach(path: &Path) -> Result<Part, Failure> {
         .with_size(bytes.len() as u64))
 }
 
-/// What a file holds, by its name, or else by how it begins; bytes of no known kind if neither tells.
+/// Returns the media type by extension, else by content.
 fn media_type(path: &Path, bytes: &[u8]) -> &'static str {
-    let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
-    if let Some((_, known)) = MEDIA_TYPES.iter().find(|(known, _)| ending == *known) {
-        return known;
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    if let Some((_, media_type)) = MEDIA_TYPES.iter().find(|(known, _)| extension == *known) {
+        return media_type;
     }
-    let found = BEGINNINGS
+    let found = MAGIC_NUMBERS
         .iter()
         .find(|(beginning, _)| bytes.starts_with(beginning));
     match found {
-        Some((_, known)) => known,
+        Some((_, media_type)) => media_type,
         None if !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok() => "text/plain",
         None => "application/octet-stream",
     }
 }
 
-/// The ending that a file of this kind has.
-pub(crate) fn ending(media_type: &str) -> Option<&'static str> {
+/// Returns the file extension for a media type.
+pub(crate) fn file_extension(media_type: &str) -> Option<&'static str> {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
-    let known = MEDIA_TYPES.iter().find(|(_, known)| *known == essence);
-    known.map(|(ending, _)| *ending)
+    let found = MEDIA_TYPES.iter().find(|(_, known)| *known == essence);
+    found.map(|(extension, _)| *extension)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{media_type, message};
+    use super::{media_type, user_message};
     use interzone_protocol::vocab::PartKind;
     use std::fs;
     use std::path::Path;
 
     #[test]
-    fn words_and_files_become_parts() {
+    fn text_and_files_become_message_parts() {
         let folder = tempfile::tempdir().unwrap();
         let (csv, png) = (folder.path().join("a.csv"), folder.path().join("b.PNG"));
         fs::write(&csv, "a,b\n").unwrap();
         fs::write(&png, "x").unwrap();
         let words = ["look".to_owned(), "here".to_owned()];
-        let message = message(&words, &[csv, png]).unwrap();
+        let message = user_message(&words, &[csv, png]).unwrap();
         assert_eq!(message.text(), "look here");
         let kinds: Vec<_> = message.parts().iter().map(|part| part.kind()).collect();
         assert_eq!(kinds, [PartKind::Text, PartKind::File, PartKind::Image]);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_ending_is_known_by_how_it_begins() {
+    fn media_type_is_detected_by_content() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n..."[..], "image/png"),
             (b"%PDF-1.7", "application/pdf"),
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say_is_refused() {
-        assert!(message(&["  ".to_owned()], &[]).is_err());
+    fn empty_message_is_rejected() {
+        assert!(user_message(&["  ".to_owned()], &[]).is_err());
     }
 }

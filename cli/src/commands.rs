@@ -1,36 +1,34 @@
-//! What can be said on the command line, and who does it.
-//!
-//! A command's arguments and work are in its own file; only what all commands share is here.
+//! Command-line arguments and dispatch. Each command's arguments and implementation are in its own module.
 
-mod accounts;
 mod ask;
 mod backup;
 mod call;
 mod check;
 mod completions;
 mod doctor;
-mod execute;
 mod extract_file;
 mod feedback;
 mod health;
 mod man;
-mod pairs;
+mod oauth_accounts;
 mod policy;
+mod requests;
 #[cfg(target_os = "linux")]
 mod run_program;
+mod serve_execution;
+mod serve_verification;
 mod stream;
 mod task;
 mod token;
 mod up;
-mod verify;
 
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::OutputFormat;
 use crate::runtime;
 use crate::version::VERSION;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-/// Lets AI agents reach each other by JSON-RPC 2.0.
+/// Connect AI agents over JSON-RPC 2.0.
 #[derive(Debug, Parser)]
 #[command(
     name = "interzone",
@@ -38,16 +36,16 @@ use clap::{Parser, Subcommand};
     arg_required_else_help = true,
     disable_help_subcommand = true,
     after_help = "\
-Begin with `interzone up`. `interzone COMMAND --help` tells more about a command.
+Start with `interzone up`. Use `interzone COMMAND --help` for more about a command.
 
-Exit codes: 0 done, 1 failure, 2 usage, 3 unreachable, 4 refused, 5 timeout,
-6 the disk of the store failed (start it again)."
+Exit codes: 0 success, 1 failure, 2 usage, 3 unreachable, 4 refused, 5 timeout,
+6 store disk failure (restart the process)."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// The form of the answer
+    /// Output format
     #[arg(
         long,
         global = true,
@@ -55,24 +53,23 @@ pub(crate) struct Cli {
         value_name = "FORMAT",
         default_value_t
     )]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::Up),
-    Execute(execute::Execute),
-    Verify(verify::Verify),
+    Serve(Serve),
     Ask(ask::Ask),
     Task(task::Task),
     Stream(stream::Stream),
     Call(call::Call),
-    Pairs(pairs::Pairs),
+    Requests(requests::Requests),
     Policy(policy::Policy),
     Feedback(feedback::Feedback),
     Token(token::Token),
-    Client(accounts::Client),
-    Person(accounts::Person),
+    Client(oauth_accounts::Client),
+    User(oauth_accounts::User),
     Check(check::Check),
     Backup(backup::Backup),
     Doctor(doctor::Doctor),
@@ -86,42 +83,62 @@ enum Command {
     ExtractFile(extract_file::ExtractFile),
 }
 
-/// Reads the command line.
+/// Run a zone as a server
+#[derive(Debug, Args)]
+struct Serve {
+    #[command(subcommand)]
+    zone: ServeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServeCommand {
+    Execution(serve_execution::ServeExecution),
+    Verification(serve_verification::ServeVerification),
+}
+
+impl Serve {
+    fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        match &self.zone {
+            ServeCommand::Execution(execution) => execution.run(format),
+            ServeCommand::Verification(verification) => verification.run(format),
+        }
+    }
+}
+
+/// Parses the command line.
 ///
 /// # Errors
-/// It names no command, or says what no command understands. Asking for help or for the version
-/// comes back as an "error" too, which [`Failure::tell`] knows to be none.
+/// No command is named, or an argument is invalid. Requests for help or the version are also returned as an
+/// "error", which [`Failure::report`] prints as normal output.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     Ok(Cli::try_parse()?)
 }
 
 impl Cli {
-    /// The form of the answer.
-    pub(crate) fn format(&self) -> Format {
+    /// Returns the selected output format.
+    pub(crate) fn format(&self) -> OutputFormat {
         self.output
     }
 
-    /// Does what the command line asks for.
+    /// Runs the command.
     ///
     /// # Errors
-    /// It could not be done, which is not the same as an answer that nobody likes: a message that is
-    /// not valid is an answer.
+    /// The command failed. A negative result, such as an invalid message, is an [`Exit`] and not an error.
     pub(crate) fn run(self) -> Result<Exit, Failure> {
         let format = self.output;
         match self.command {
             Command::Up(up) => up.run(format),
-            Command::Execute(execute) => execute.run(format),
-            Command::Verify(verify) => verify.run(format),
+            Command::Serve(serve) => serve.run(format),
             Command::Ask(ask) => runtime::run(ask.run(format)),
             Command::Task(task) => runtime::run(task.run(format)),
             Command::Stream(stream) => runtime::run(stream.run(format)),
             Command::Call(call) => runtime::run(call.run()),
-            Command::Pairs(pairs) => runtime::run(pairs.run(format)),
+            Command::Requests(requests) => runtime::run(requests.run(format)),
             Command::Feedback(feedback) => runtime::run(feedback.run(format)),
             Command::Policy(policy) => policy.run(format),
             Command::Token(token) => runtime::run(token.run(format)),
             Command::Client(client) => runtime::run(client.run(format)),
-            Command::Person(person) => runtime::run(person.run(format)),
+            Command::User(user) => runtime::run(user.run(format)),
             Command::Check(check) => check.run(format),
             Command::Backup(backup) => runtime::run(backup.run(format)),
             Command::Doctor(doctor) => runtime::run(doctor.run(format)),
@@ -141,7 +158,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn clap_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

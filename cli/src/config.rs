@@ -1,71 +1,71 @@
-//! Configuration: from the defaults, a file and the environment to values that have been checked.
+//! Configuration: merges the defaults, a file and the environment, and checks the values.
 //!
-//! `config.default.toml` is compiled in and is the reference of every key; the file comes on top of
-//! it, the environment (`INTERZONE__SECTION__KEY`) on top of that. Nobody else in the house reads
-//! the environment. Nothing is opened or started here.
+//! `config.default.toml` is compiled in and is the reference of every key. The file overrides it, and the
+//! environment (`INTERZONE__SECTION__KEY`) overrides the file. No other module reads the environment.
+//! Nothing is opened or started here.
 
 mod agents;
-mod around;
 mod connection;
 mod console;
-mod contract;
+mod env_detect;
 mod error;
+mod execution_sections;
 mod layer;
-mod nearest;
 mod oauth;
-mod outline;
 mod section;
 mod slack;
 mod store;
+mod suggest;
+mod summary;
 mod units;
 mod url;
 mod verification;
 mod zone;
 
 #[cfg(test)]
-pub(crate) mod asked;
+pub(crate) mod key_recorder;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agents::{
-    AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerPlace, ProofConfig, ProviderConfig,
+    AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerAddress, PeerCredentials, ProviderConfig,
     RemoteConfig,
 };
-pub(crate) use around::{Alone, ModelAround, SlackAround};
-pub(crate) use connection::{FOLDER, Profile, ProfileError, Surroundings};
+pub(crate) use connection::{CliEnvironment, ConnectionProfile, DATA_DIR, ProfileError};
 pub(crate) use console::{ConsoleConfig, ConsoleIssuer};
-pub(crate) use contract::AgentCoreConfig;
+pub(crate) use env_detect::{DetectedModel, DetectedSlack, IncompleteSlackEnv};
 pub(crate) use error::ConfigError;
+pub(crate) use execution_sections::AgentCoreConfig;
 pub(crate) use oauth::OAuthConfig;
-pub(crate) use outline::{Holds, NamedFile, Outline};
-pub(crate) use section::Elsewhere;
+pub(crate) use section::SecretRef;
 pub(crate) use slack::{InstallConfig, PolicyConfig, SlackConfig, SlackMode};
 pub(crate) use store::{StoreConfig, StoreUrl};
-pub(crate) use verification::{VerificationConfig, VerifyConfig, Words};
+pub(crate) use summary::{ConfigSummary, FileContent, FileRef};
+pub(crate) use verification::{MessageLanguage, VerificationConfig, VerificationZoneConfig};
 pub(crate) use zone::{
     AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
-    ServerConfig, TlsConfig, WebhookConfig, WorkConfig,
+    ServerTlsConfig, TlsConfig, WebhookConfig, WorkConfig,
 };
 
-use error::Wrong;
+use error::ConfigErrorKind;
 use interzone_execution::files::{FileRules, InputRules};
-use interzone_execution::pairs::Recorded;
+use interzone_execution::request_log::RequestLogScope;
 use interzone_hub::Retention;
-use layer::{Place, Table};
+use layer::{Table, ValueSource};
 use section::Section;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Every key with its default. The comments in it are the reference for people.
-const DEFAULTS: &str = include_str!("../../config.default.toml");
+/// Every key with its default. Its comments are the reference documentation.
+const DEFAULT_CONFIG: &str = include_str!("../../config.default.toml");
 
-/// What the names of our variables begin with. Two underscores stand between the parts, as keys
-/// have single ones.
-const PREFIX: &str = "INTERZONE__";
+/// Prefix of our environment variables. The parts are separated by two underscores, as keys contain single
+/// ones.
+const ENV_PREFIX: &str = "INTERZONE__";
 
-/// The sections that are an Execution Zone's alone. Each zone leaves those of the other unread: they may
-/// name secrets that are none of its business.
-pub(crate) const OF_EXECUTION: [&str; 13] = [
+/// Sections used only by the Execution Zone. Each zone ignores the other's sections, as they may refer to
+/// secrets that it should not read.
+pub(crate) const EXECUTION_SECTIONS: [&str; 13] = [
     "execution",
     "card",
     "oauth",
@@ -75,16 +75,16 @@ pub(crate) const OF_EXECUTION: [&str; 13] = [
     "work",
     "files",
     "attachments",
-    "pairs",
+    "request_log",
     "agentcore",
     "console",
     "agents",
 ];
 
-/// The sections that are a Verification Zone's alone.
-pub(crate) const OF_VERIFICATION: [&str; 3] = ["verification", "slack", "policy"];
+/// Sections used only by the Verification Zone.
+pub(crate) const VERIFICATION_SECTIONS: [&str; 3] = ["verification", "slack", "policy"];
 
-/// Everything an Execution Zone is told, checked.
+/// Checked configuration of an Execution Zone.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) store: StoreConfig,
@@ -93,54 +93,54 @@ pub(crate) struct Config {
     pub(crate) card: CardConfig,
     pub(crate) oauth: OAuthConfig,
     pub(crate) issuer: IssuerConfig,
-    /// Exceptions from the guard on outgoing connections: `host:port`.
+    /// Exceptions from the egress filter for outgoing connections: `host:port`.
     pub(crate) egress_allow: Vec<String>,
     pub(crate) webhooks: WebhookConfig,
     pub(crate) limits: LimitsConfig,
     pub(crate) work: WorkConfig,
     pub(crate) retention: Retention,
-    /// The files that agents may hand out.
+    /// Rules for files that agents produce.
     pub(crate) files: FileRules,
-    /// The files that callers may send.
+    /// Rules for files that callers send.
     pub(crate) attachments: InputRules,
-    /// Which answered requests are noted, if any.
-    pub(crate) pairs: Option<Recorded>,
+    /// Answered requests to record in the request log, if any.
+    pub(crate) request_log: Option<RequestLogScope>,
     pub(crate) agentcore: AgentCoreConfig,
     pub(crate) console: ConsoleConfig,
     pub(crate) log: LogConfig,
-    /// Whether the metrics are shown to everybody.
+    /// `/metrics` needs no token.
     pub(crate) metrics_public: bool,
     pub(crate) audit: AuditConfig,
-    /// At least one.
+    /// Never empty.
     pub(crate) agents: Vec<AgentConfig>,
-    /// The agent that answers those who name none.
+    /// Agent used when the caller names none.
     pub(crate) default_agent: String,
 }
 
 impl Config {
-    /// Reads a file, with the environment on top.
+    /// Reads a file, overridden by the environment.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it or in the environment is wrong.
+    /// The file cannot be read, or the file or the environment contains an invalid setting.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
         Self::load_with(file, &[])
     }
 
-    /// Reads a file, with the environment on top, and on top of that what the command line says: names
-    /// as in the environment.
+    /// Reads a file, overridden by the environment and then by the command line. `overrides` uses the names of
+    /// the environment variables.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub(crate) fn load_with(file: &Path, said: &[(&str, &str)]) -> Result<Self, ConfigError> {
+    pub(crate) fn load_with(file: &Path, overrides: &[(&str, &str)]) -> Result<Self, ConfigError> {
         let (text, folder) = open(file)?;
-        let said = said
+        let overrides = overrides
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self::read(&text, variables().into_iter().chain(said), folder)
+        Self::read(&text, variables().into_iter().chain(overrides), folder)
             .map_err(|error| error.in_file(file.to_owned()))
     }
 
-    /// Reads a text, with these variables on top. Relative paths are relative to `folder`.
+    /// Reads a text, overridden by these variables. Relative paths are relative to `folder`.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -149,36 +149,40 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self, ConfigError> {
-        let Layers { table, written } = Layers::read(text, variables)?;
-        let is_there = |names: &[&str]| written.iter().any(|name| names.contains(&name.as_str()));
-        if is_there(&OF_VERIFICATION) && !is_there(&OF_EXECUTION) {
+        let MergedConfig {
+            table,
+            file_sections: written,
+        } = MergedConfig::read(text, variables)?;
+        let has_section =
+            |names: &[&str]| written.iter().any(|name| names.contains(&name.as_str()));
+        if has_section(&VERIFICATION_SECTIONS) && !has_section(&EXECUTION_SECTIONS) {
             return Err(ConfigError::new(
                 "execution",
-                Place::Default,
-                Wrong::Missing(
-                    "this file is for a Verification Zone; run `interzone verify`, or add \
-                     [execution] and whoever answers in [[agents]]",
+                ValueSource::Default,
+                ConfigErrorKind::Missing(
+                    "this file configures a Verification Zone; run `interzone serve verification`, or add \
+                     [execution] and [[agents]]",
                 ),
             ));
         }
-        let mut whole = Section::whole(table, folder);
-        whole.leave(&OF_VERIFICATION);
-        let config = Self::check(&mut whole, folder)?;
-        whole.end()?;
+        let mut root = Section::root(table, folder);
+        root.ignore(&VERIFICATION_SECTIONS);
+        let config = Self::check(&mut root, folder)?;
+        root.finish()?;
         Ok(config)
     }
 
-    /// Reads a text that nobody wrote, with the environment on top.
+    /// Reads a generated text, overridden by the environment.
     ///
     /// # Errors
-    /// Something in the environment is wrong.
-    pub(crate) fn made_up(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+    /// The environment contains an invalid setting.
+    pub(crate) fn read_with_env(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         Self::read(text, variables(), folder)
     }
 
-    /// Puts the port that was found in place of 0, which asks for any.
-    pub(crate) fn settle_port(&mut self, port: u16) {
-        let unsettled = self
+    /// Replaces port 0 (any free port) in the public URL and the audience by the port that was bound.
+    pub(crate) fn resolve_port(&mut self, port: u16) {
+        let placeholder = self
             .execution
             .public_url
             .as_str()
@@ -187,62 +191,67 @@ impl Config {
         if self.execution.public_url.port() != Some(0) {
             return;
         }
-        // It fails only for addresses without a host, and this one has one.
+        // Fails only for URLs without a host, and this one has a host.
         let _ = self.execution.public_url.set_port(Some(port));
-        let settled = self
+        let resolved = self
             .execution
             .public_url
             .as_str()
             .trim_end_matches('/')
             .to_owned();
         for audience in &mut self.oauth.audience {
-            if *audience == unsettled {
-                audience.clone_from(&settled);
+            if *audience == placeholder {
+                audience.clone_from(&resolved);
             }
         }
     }
 
-    fn check(whole: &mut Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
-        let execution = ExecutionConfig::read(whole.section("execution")?)?;
-        let (agents, default_agent) = agents::read(whole, folder)?;
-        let mut egress = whole.section("egress")?;
-        let egress_allow = zone::allowed(&mut egress)?;
-        egress.end()?;
-        let mut metrics = whole.section("metrics")?;
+    fn check(root: &mut Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
+        let execution = ExecutionConfig::read(root.section("execution")?)?;
+        let (agents, default_agent) = agents::read(root, folder)?;
+        let mut egress = root.section("egress")?;
+        let egress_allow = zone::egress_allow(&mut egress)?;
+        egress.finish()?;
+        let mut metrics = root.section("metrics")?;
         let metrics_public = metrics.flag("public")?.unwrap_or(false);
-        metrics.end()?;
-        let agentcore = AgentCoreConfig::read(whole.section("agentcore")?)?;
-        let mut retention = zone::retention(whole.section("retention")?)?;
-        let pairs = contract::pairs(whole.section("pairs")?, &mut retention)?;
+        metrics.finish()?;
+        let agentcore = AgentCoreConfig::read(root.section("agentcore")?)?;
+        let mut retention = zone::retention(root.section("retention")?)?;
+        let request_log =
+            execution_sections::request_log(root.section("request_log")?, &mut retention)?;
         for (channel, agent) in &execution.channels {
-            if !agents.iter().any(|known| known.id.as_str() == agent) {
-                let why = format!("there is no agent \"{agent}\"; add one, or name another");
+            if !agents
+                .iter()
+                .any(|configured| configured.id.as_str() == agent)
+            {
+                let reason =
+                    format!("no agent named \"{agent}\"; add it to [[agents]], or use another");
                 return Err(ConfigError::new(
                     &format!("execution.channels.{channel}"),
-                    Place::Default,
-                    Wrong::Value(why),
+                    ValueSource::Default,
+                    ConfigErrorKind::InvalidValue(reason),
                 ));
             }
         }
         Ok(Self {
-            store: StoreConfig::read(whole.section("store")?, folder)?,
-            tls: TlsConfig::read(whole.section("tls")?, folder, !agentcore.enabled)?,
-            card: CardConfig::read(whole.section("card")?)?,
-            oauth: OAuthConfig::read(whole.section("oauth")?, &execution)?,
-            issuer: IssuerConfig::read(whole.section("issuer")?)?,
+            store: StoreConfig::read(root.section("store")?, folder)?,
+            tls: TlsConfig::read(root.section("tls")?, folder, !agentcore.enabled)?,
+            card: CardConfig::read(root.section("card")?)?,
+            oauth: OAuthConfig::read(root.section("oauth")?, &execution)?,
+            issuer: IssuerConfig::read(root.section("issuer")?)?,
             egress_allow,
-            webhooks: WebhookConfig::read(whole.section("webhooks")?)?,
-            limits: LimitsConfig::read(whole.section("limits")?)?,
-            work: WorkConfig::read(whole.section("work")?)?,
+            webhooks: WebhookConfig::read(root.section("webhooks")?)?,
+            limits: LimitsConfig::read(root.section("limits")?)?,
+            work: WorkConfig::read(root.section("work")?)?,
             retention,
-            files: contract::files(whole.section("files")?)?,
-            attachments: contract::attachments(whole.section("attachments")?)?,
-            pairs,
+            files: execution_sections::files(root.section("files")?)?,
+            attachments: execution_sections::attachments(root.section("attachments")?)?,
+            request_log,
             agentcore,
-            console: ConsoleConfig::read(whole.section("console")?)?,
-            log: LogConfig::read(whole.section("log")?)?,
+            console: ConsoleConfig::read(root.section("console")?)?,
+            log: LogConfig::read(root.section("log")?)?,
             metrics_public,
-            audit: AuditConfig::read(whole.section("audit")?)?,
+            audit: AuditConfig::read(root.section("audit")?)?,
             execution,
             agents,
             default_agent,
@@ -250,38 +259,41 @@ impl Config {
     }
 }
 
-/// The defaults, a file and the environment on top of each other.
-struct Layers {
+/// Defaults, file and environment, merged.
+struct MergedConfig {
     table: Table,
-    /// The sections that the file has.
-    written: Vec<String>,
+    /// Top-level sections that the file contains.
+    file_sections: Vec<String>,
 }
 
-impl Layers {
+impl MergedConfig {
     fn read(
         text: &str,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut table = layer::parse(DEFAULTS, |_| Place::Default)?;
-        let file = layer::parse(text, Place::Line)?;
+        let mut table = layer::parse(DEFAULT_CONFIG, |_| ValueSource::Default)?;
+        let file = layer::parse(text, ValueSource::Line)?;
         let written = file.keys().cloned().collect();
-        layer::lay(&mut table, file);
-        for (name, word) in variables {
-            let Some(path) = name.strip_prefix(PREFIX) else {
+        layer::merge(&mut table, file);
+        for (name, value) in variables {
+            let Some(path) = name.strip_prefix(ENV_PREFIX) else {
                 continue;
             };
             let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
-            layer::put(&mut table, &path, &name, word)?;
+            layer::set_env(&mut table, &path, &name, value)?;
         }
-        Ok(Self { table, written })
+        Ok(Self {
+            table,
+            file_sections: written,
+        })
     }
 }
 
-/// The text of a configuration, and the folder that its relative paths begin at.
+/// Returns the text of a configuration file and the folder that its relative paths start from.
 fn open(file: &Path) -> Result<(String, &Path), ConfigError> {
     let text = fs::read_to_string(file)
         .map_err(|error| ConfigError::unreadable(file.to_owned(), error))?;
-    // Not the folder of where a link leads: people mean the place that they see.
+    // Symbolic links are not resolved: relative paths start from the folder the user sees.
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -289,18 +301,18 @@ fn open(file: &Path) -> Result<(String, &Path), ConfigError> {
     Ok((text, folder))
 }
 
-/// Our variables. One whose value is no text is left out: no key takes it.
+/// Returns our environment variables, sorted. Variables that are not UTF-8 are skipped.
 fn variables() -> Vec<(String, String)> {
     let mut variables: Vec<_> = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name.starts_with(PREFIX))
+        .filter(|(name, _)| name.starts_with(ENV_PREFIX))
         .collect();
-    // Of several mistakes always the same is told.
+    // Sorted, so that the same error is reported first each time.
     variables.sort();
     variables
 }
 
-/// One variable, if it is there and says something.
+/// Returns an environment variable, if it is set and not empty.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the file that reads the environment"
@@ -309,12 +321,12 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Reads a time as the configuration writes it.
-pub(crate) fn time_of(text: &str) -> Option<std::time::Duration> {
-    units::time(text)
+/// Parses a duration in the notation of the configuration.
+pub(crate) fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    units::parse_duration(text)
 }
 
-/// One variable that holds a path.
+/// Returns an environment variable that contains a path.
 fn variable_path(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from)
 }

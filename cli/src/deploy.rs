@@ -1,8 +1,8 @@
-//! Whether what is in `deploy/` fits this binary: its commands are understood, its configurations are read, and
-//! every file that it names is there. Only tests are here; what an engine would do with it is not tried.
+//! Tests of `deploy/`: its commands and configurations are valid for this binary, and every file that it names
+//! exists. No container engine is run.
 
 use crate::commands::Cli;
-use crate::config::{Config, VerifyConfig};
+use crate::config::{Config, VerificationZoneConfig};
 use clap::Parser;
 use serde_yaml_ng::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +20,15 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The command line is one that this binary understands.
-fn understood(words: &[&str]) {
-    if let Err(error) = Cli::try_parse_from(words) {
-        panic!("{words:?}: {error}");
+/// Asserts that the command line is valid.
+fn assert_valid_command(arguments: &[&str]) {
+    if let Err(error) = Cli::try_parse_from(arguments) {
+        panic!("{arguments:?}: {error}");
     }
 }
 
-/// The configuration is one that its zone reads, once its secrets are there.
-fn loads(zone: &str, path: &str) {
+/// Asserts that the configuration is valid for its zone, with its secret files present.
+fn assert_config_loads(zone: &str, path: &str) {
     let folder = tempfile::tempdir().unwrap();
     let text = read(path);
     for line in text.lines().filter(|line| line.contains("_file = ")) {
@@ -40,25 +40,28 @@ fn loads(zone: &str, path: &str) {
         };
         fs::write(folder.path().join(name), secret).unwrap();
     }
-    let here = folder.path().to_str().unwrap();
-    let mut moved = text.replace("/run/secrets", here);
-    moved = moved.replace("/var/lib/interzone/introduction", here);
-    moved = moved.replace(&format!("/run/credentials/interzone-{zone}.service"), here);
+    let secrets_dir = folder.path().to_str().unwrap();
+    let mut config = text.replace("/run/secrets", secrets_dir);
+    config = config.replace("/var/lib/interzone/introduction", secrets_dir);
+    config = config.replace(
+        &format!("/run/credentials/interzone-{zone}.service"),
+        secrets_dir,
+    );
     let read = match zone {
-        "execution" => Config::read(&moved, [], folder.path()).map(drop),
-        _ => VerifyConfig::read(&moved, [], folder.path()).map(drop),
+        "execution" => Config::read(&config, [], folder.path()).map(drop),
+        _ => VerificationZoneConfig::read(&config, [], folder.path()).map(drop),
     };
     read.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Every configuration lets nobody ask until somebody says who.
-fn is_closed(path: &str) {
+/// Asserts that the policy allows no one by default.
+fn assert_policy_empty(path: &str) {
     let table: toml::Table = read(path).parse().unwrap();
     let teams = table.get("policy").and_then(|policy| policy.get("teams"));
     assert_eq!(teams, Some(&toml::Value::Array(Vec::new())), "{path}");
 }
 
-/// The instructions of a Dockerfile, with their continued lines.
+/// Parses the instructions of a Dockerfile, joining continued lines.
 fn instructions(text: &str) -> Vec<(String, String)> {
     let text = text
         .lines()
@@ -68,35 +71,35 @@ fn instructions(text: &str) -> Vec<(String, String)> {
         .replace("\\\n", " ");
     text.lines()
         .filter_map(|line| line.trim().split_once(' '))
-        .map(|(word, rest)| (word.to_owned(), rest.trim().to_owned()))
+        .map(|(name, arguments)| (name.to_owned(), arguments.trim().to_owned()))
         .collect()
 }
 
-/// A command as JSON, after whatever options stand before it.
+/// Parses a command in exec form (JSON), after its options.
 fn exec_form(text: &str) -> Vec<String> {
     let begin = text.find('[').unwrap_or_else(|| panic!("{text}: no list"));
     serde_json::from_str(text.get(begin..).unwrap()).unwrap()
 }
 
 #[test]
-fn the_image_runs_what_this_binary_understands() {
+fn image_commands_are_valid() {
     let all = instructions(&read("deploy/Dockerfile"));
-    let last = |word: &str| {
-        let mut found = all.iter().rev().filter(|(name, _)| name == word);
-        let (_, rest) = found.next().unwrap_or_else(|| panic!("no {word}"));
-        rest.clone()
+    let last = |instruction: &str| {
+        let mut found = all.iter().rev().filter(|(name, _)| name == instruction);
+        let (_, arguments) = found.next().unwrap_or_else(|| panic!("no {instruction}"));
+        arguments.clone()
     };
     let entry = exec_form(&last("ENTRYPOINT"));
     assert_eq!(entry, ["interzone"]);
     for command in [exec_form(&last("CMD")), exec_form(&last("HEALTHCHECK"))] {
-        let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
-        if words.first() != Some(&"interzone") {
-            words.insert(0, "interzone");
+        let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+        if arguments.first() != Some(&"interzone") {
+            arguments.insert(0, "interzone");
         }
-        understood(&words);
+        assert_valid_command(&arguments);
     }
-    understood(&["interzone", "man", "--out", "man1"]);
-    // Nobody is root, and nothing is fetched to see whether it is well.
+    assert_valid_command(&["interzone", "man", "--out", "man1"]);
+    // The user is not root, and the health check needs no extra program.
     let user = last("USER");
     assert!(
         user.split(':')
@@ -105,8 +108,8 @@ fn the_image_runs_what_this_binary_understands() {
     );
     let text = read("deploy/Dockerfile");
     assert!(!text.contains("curl") && !text.contains("wget"), "{text}");
-    let names: Vec<_> = all.iter().filter(|(word, _)| word == "FROM").collect();
-    assert_eq!(names.len(), 2, "a stage to build in, and one to run");
+    let names: Vec<_> = all.iter().filter(|(name, _)| name == "FROM").collect();
+    assert_eq!(names.len(), 2, "a build stage and a runtime stage");
     for (_, from) in names {
         let image = from.split_whitespace().next().unwrap();
         let (_, tag) = image.split_once(':').expect("a tag");
@@ -115,27 +118,30 @@ fn the_image_runs_what_this_binary_understands() {
 }
 
 #[test]
-fn the_image_is_built_of_what_is_there() {
+fn image_build_context_is_complete() {
     let lines = read(".dockerignore");
-    let kept: BTreeSet<&str> = lines.lines().filter_map(|l| l.strip_prefix('!')).collect();
-    for name in &kept {
+    let included: BTreeSet<&str> = lines.lines().filter_map(|l| l.strip_prefix('!')).collect();
+    for name in &included {
         assert!(root().join(name).exists(), "{name}");
     }
-    assert!(lines.lines().any(|line| line == "*"), "the rest stays out");
-    // Whatever the workspace has, cargo wants to see.
+    assert!(
+        lines.lines().any(|line| line == "*"),
+        "everything else is excluded"
+    );
+    // cargo needs all members of the workspace.
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
     let members = manifest["workspace"]["members"].as_array().unwrap();
     for needed in members.iter().map(|member| member.as_str().unwrap()) {
-        assert!(kept.contains(needed), "{needed} is not in the context");
+        assert!(included.contains(needed), "{needed} is not in the context");
     }
     for needed in ["Cargo.toml", "Cargo.lock", "config.default.toml", ".cargo"] {
-        assert!(kept.contains(needed), "{needed} is not in the context");
+        assert!(included.contains(needed), "{needed} is not in the context");
     }
-    for (word, rest) in instructions(&read("deploy/Dockerfile")) {
-        let from_here = word == "COPY" && !rest.starts_with("--from");
+    for (name, arguments) in instructions(&read("deploy/Dockerfile")) {
+        let from_here = name == "COPY" && !arguments.starts_with("--from");
         assert!(
-            !from_here || rest == ". .",
-            "COPY {rest}: look whether it is there"
+            !from_here || arguments == ". .",
+            "COPY {arguments}: not checked to exist"
         );
     }
     let version = manifest["workspace"]["package"]["rust-version"]
@@ -149,7 +155,7 @@ fn the_image_is_built_of_what_is_there() {
 }
 
 #[test]
-fn the_compose_file_fits() {
+fn compose_file_is_consistent() {
     let compose: Value = serde_yaml_ng::from_str(&read("deploy/compose.yaml")).unwrap();
     let map = |value: &Value| -> BTreeMap<String, Value> {
         serde_yaml_ng::from_value(value.clone()).unwrap()
@@ -178,25 +184,25 @@ fn the_compose_file_fits() {
     assert_eq!(
         used,
         secrets.keys().cloned().collect(),
-        "each secret has a use"
+        "every secret is used"
     );
     for zone in ZONES {
         let service = &services[zone];
         let command = list(&service["command"]);
-        let mut words = vec!["interzone"];
-        words.extend(command.iter().map(String::as_str));
-        understood(&words);
+        let mut arguments = vec!["interzone"];
+        arguments.extend(command.iter().map(String::as_str));
+        assert_valid_command(&arguments);
         assert_eq!(service["read_only"], true);
         assert_eq!(list(&service["cap_drop"]), ["ALL"]);
         let config = format!("deploy/compose/{zone}.toml");
-        loads(zone, &config);
+        assert_config_loads(zone, &config);
         let mounted = format!("./compose/{zone}.toml:/etc/interzone/interzone.toml:ro");
         assert!(list(&service["volumes"]).contains(&mounted), "{mounted}");
-        // Each zone has the secrets that its configuration names, and no other.
+        // Each zone has exactly the secrets that its configuration names.
         let named: BTreeSet<String> = read(&config)
             .split("/run/secrets/")
             .skip(1)
-            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .map(|text| text.split('"').next().unwrap().to_owned())
             .collect();
         assert_eq!(
             named,
@@ -204,7 +210,7 @@ fn the_compose_file_fits() {
             "{zone}"
         );
     }
-    is_closed("deploy/compose/verification.toml");
+    assert_policy_empty("deploy/compose/verification.toml");
     let context = root()
         .join("deploy")
         .join(services["execution"]["build"]["context"].as_str().unwrap());
@@ -214,8 +220,8 @@ fn the_compose_file_fits() {
     assert!(context.join(file).is_file());
 }
 
-/// What a unit says, by its keys.
-fn unit(path: &str) -> BTreeMap<String, Vec<String>> {
+/// Parses a systemd unit, by key.
+fn parse_unit(path: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in read(path).lines() {
         if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
@@ -229,19 +235,19 @@ fn unit(path: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn the_units_run_what_this_binary_understands_and_little_else() {
+fn systemd_units_are_valid_and_hardened() {
     for zone in ZONES {
-        let unit = unit(&format!("deploy/systemd/interzone-{zone}.service"));
-        let one = |key: &str| match unit.get(key).map(Vec::as_slice) {
+        let unit = parse_unit(&format!("deploy/systemd/interzone-{zone}.service"));
+        let single = |key: &str| match unit.get(key).map(Vec::as_slice) {
             Some([only]) => only.as_str(),
             other => panic!("{zone}: {key}: {other:?}"),
         };
-        let mut words: Vec<&str> = one("ExecStart").split(' ').collect();
-        assert_eq!(words[0], "/usr/local/bin/interzone");
-        words[0] = "interzone";
-        understood(&words);
+        let mut arguments: Vec<&str> = single("ExecStart").split(' ').collect();
+        assert_eq!(arguments[0], "/usr/local/bin/interzone");
+        arguments[0] = "interzone";
+        assert_valid_command(&arguments);
         assert_eq!(
-            words.last(),
+            arguments.last(),
             Some(&format!("/etc/interzone/{zone}.toml").as_str())
         );
         for (key, value) in [
@@ -253,33 +259,33 @@ fn the_units_run_what_this_binary_understands_and_little_else() {
             ("UMask", "0077"),
             ("StateDirectory", &format!("interzone-{zone}")),
         ] {
-            assert_eq!(one(key), value, "{zone}: {key}");
+            assert_eq!(single(key), value, "{zone}: {key}");
         }
         let config = format!("deploy/systemd/{zone}.toml");
-        loads(zone, &config);
-        // What the configuration reads is what the unit hands it.
-        let place = format!("/run/credentials/interzone-{zone}.service/");
+        assert_config_loads(zone, &config);
+        // The configuration reads exactly the credentials that the unit passes.
+        let credentials_dir = format!("/run/credentials/interzone-{zone}.service/");
         let named: BTreeSet<String> = read(&config)
-            .split(&place)
+            .split(&credentials_dir)
             .skip(1)
-            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .map(|text| text.split('"').next().unwrap().to_owned())
             .collect();
-        let handed = unit["LoadCredential"].iter();
-        let handed = handed.map(|word| word.split(':').next().unwrap().to_owned());
-        assert_eq!(named, handed.collect(), "{zone}");
+        let passed = unit["LoadCredential"].iter();
+        let passed = passed.map(|entry| entry.split(':').next().unwrap().to_owned());
+        assert_eq!(named, passed.collect(), "{zone}");
     }
-    is_closed("deploy/systemd/verification.toml");
+    assert_policy_empty("deploy/systemd/verification.toml");
 }
 
-/// systemd itself looks at the units, where it is there.
+/// Checks the units with systemd-analyze, if installed.
 #[test]
-fn systemd_finds_nothing_wrong_with_the_units() {
-    let there = Command::new("systemd-analyze").arg("--version").output();
-    if there.is_err() {
+fn systemd_analyze_accepts_the_units() {
+    let version = Command::new("systemd-analyze").arg("--version").output();
+    if version.is_err() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Any program that is there will do; ours is installed by whoever installs the units.
+    // Any existing program will do in place of the installed binary.
     let program = std::env::current_exe().unwrap();
     for zone in ZONES {
         let name = format!("interzone-{zone}.service");
@@ -296,25 +302,25 @@ fn systemd_finds_nothing_wrong_with_the_units() {
                 String::from_utf8_lossy(&text).into_owned(),
             )
         };
-        let (_, told) = analyze(&["verify", "--man=no"]);
-        assert!(!told.contains(&name), "{told}");
-        // 10 is a process that may do anything, 0 one that may do nothing; by tenths.
-        let (safe, told) = analyze(&["security", "--offline=true", "--threshold=20"]);
-        assert!(safe, "{told}");
+        let (_, output) = analyze(&["verify", "--man=no"]);
+        assert!(!output.contains(&name), "{output}");
+        // Exposure in tenths: 100 is unrestricted, 0 fully sandboxed.
+        let (safe, output) = analyze(&["security", "--offline=true", "--threshold=20"]);
+        assert!(safe, "{output}");
     }
 }
 
 #[test]
-fn the_scripts_are_shell() {
+fn deploy_scripts_have_valid_syntax() {
     for script in [
         "deploy/compose/databases.sh",
         "deploy/compose/make-secrets.sh",
     ] {
-        let looked = Command::new("sh")
+        let result = Command::new("sh")
             .arg("-n")
             .arg(root().join(script))
             .output()
             .unwrap();
-        assert!(looked.status.success(), "{script}: {looked:?}");
+        assert!(result.status.success(), "{script}: {result:?}");
     }
 }

@@ -1,31 +1,30 @@
-//! The line on which something stands, with a mark under it.
+//! Source excerpt: the line around a position, with a marker below it.
 //!
-//! The work does not depend on how long the line is: a file of one line may have a hundred
-//! thousand mistakes.
+//! The cost does not depend on the length of the line: a file of one line may have a hundred thousand errors.
 
 use crate::printable;
 use interzone_jsonrpc::Position;
 use std::io::{self, Write};
 
-/// How wide an excerpt is, which fits a terminal of usual width beside the number of the line.
-const WIDTH: usize = 80;
-/// How much of that may stand before the mark.
-const BEFORE: usize = 56;
-/// How many bytes are looked at on either side; a character has up to four.
-const REACH: usize = 4 * WIDTH;
+/// Maximum width of an excerpt, which fits a terminal of usual width next to the line number.
+const MAX_WIDTH: usize = 80;
+/// Maximum width before the marker.
+const MAX_WIDTH_BEFORE: usize = 56;
+/// Bytes examined on either side; a character has up to four.
+const MAX_BYTES: usize = 4 * MAX_WIDTH;
 
-/// A part of a line, safe to show.
+/// A part of a line, escaped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     line: usize,
     text: String,
-    /// The columns before the mark.
+    /// Columns before the marker.
     indent: usize,
 }
 
 impl Excerpt {
-    /// The line around a place, or nothing where nothing of it would be seen.
-    pub(crate) fn around(bytes: &[u8], position: Position) -> Option<Self> {
+    /// Returns the line around a position; None if nothing of it is visible.
+    pub(crate) fn at_position(bytes: &[u8], position: Position) -> Option<Self> {
         let (before, after) = bytes.split_at_checked(position.offset)?;
         let (before, mut cut_left) = line_end(before);
         let (after, mut cut_right) = line_start(after);
@@ -33,7 +32,7 @@ impl Excerpt {
         let before = cells(before);
         let mut indent: usize = before.iter().map(|cell| cell.width()).sum();
         let overhang = before.iter().take_while(|cell| {
-            let over = indent > BEFORE;
+            let over = indent > MAX_WIDTH_BEFORE;
             indent -= if over { cell.width() } else { 0 };
             over
         });
@@ -42,18 +41,18 @@ impl Excerpt {
 
         let mut after = cells(after);
         if let Some(tab @ Cell::Tab) = after.first_mut() {
-            // A tab may be just what is wrong, so it is shown where it is pointed at.
+            // A tab may be the error itself, so it is shown where the marker points.
             *tab = Cell::Char('\t');
         }
         let mut width = indent;
         let fitting = after.iter().take_while(|cell| {
             width += cell.width();
-            width <= WIDTH
+            width <= MAX_WIDTH
         });
         let fitting = fitting.count();
         cut_right |= fitting < after.len();
 
-        let mut text = String::with_capacity(REACH);
+        let mut text = String::with_capacity(MAX_BYTES);
         for cell in before
             .iter()
             .skip(overhang)
@@ -65,11 +64,11 @@ impl Excerpt {
             return None;
         }
         if cut_left {
-            text.insert(0, CUT);
+            text.insert(0, ELLIPSIS);
             indent += 1;
         }
         if cut_right {
-            text.push(CUT);
+            text.push(ELLIPSIS);
         }
         Some(Self {
             line: position.line,
@@ -78,7 +77,7 @@ impl Excerpt {
         })
     }
 
-    /// Writes the line and the mark below it, each after `margin`.
+    /// Writes the line and the marker below it, each after `margin`.
     pub(crate) fn write(&self, out: &mut dyn Write, margin: &str) -> io::Result<()> {
         let number = self.line.to_string();
         let blank = " ".repeat(number.len());
@@ -88,14 +87,14 @@ impl Excerpt {
     }
 }
 
-/// What stands where something was left out.
-const CUT: char = '…';
+/// Replacement for omitted text.
+const ELLIPSIS: char = '…';
 
-/// One character, or one byte that belongs to none.
+/// One character, or one byte of invalid UTF-8.
 #[derive(Clone, Copy)]
 enum Cell {
     Char(char),
-    /// Shown as one space: as wide as it likes, the mark would stand elsewhere.
+    /// Shown as one space, so that the marker is at the right column.
     Tab,
     Byte(u8),
 }
@@ -130,24 +129,27 @@ fn cells(bytes: &[u8]) -> Vec<Cell> {
     cells
 }
 
-/// The last line of `bytes` as far as [`REACH`] goes, and whether more of it was left out.
+/// Returns the last line of `bytes` up to [`MAX_BYTES`], and true if it was truncated.
 fn line_end(bytes: &[u8]) -> (&[u8], bool) {
-    let start = bytes.len().saturating_sub(REACH);
+    let start = bytes.len().saturating_sub(MAX_BYTES);
     let near = bytes.get(start..).unwrap_or_default();
     match near.iter().rposition(|&byte| byte == b'\n') {
         Some(at) => (near.get(at + 1..).unwrap_or_default(), false),
         None if start == 0 => (near, false),
-        // What is left of a character that was cut in two is no stray byte.
+        // Remaining bytes of a character that was cut are skipped.
         None => {
-            let torn = near.iter().take(3).take_while(|&&byte| is_inner(byte));
+            let torn = near
+                .iter()
+                .take(3)
+                .take_while(|&&byte| is_continuation_byte(byte));
             (near.get(torn.count()..).unwrap_or_default(), true)
         }
     }
 }
 
-/// The first line of `bytes` as far as [`REACH`] goes, and whether more of it was left out.
+/// Returns the first line of `bytes` up to [`MAX_BYTES`], and true if it was truncated.
 fn line_start(bytes: &[u8]) -> (&[u8], bool) {
-    let near = bytes.get(..REACH).unwrap_or(bytes);
+    let near = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     if let Some(at) = near.iter().position(|&byte| byte == b'\n') {
         let line = near.get(..at).unwrap_or_default();
         return (line.strip_suffix(b"\r").unwrap_or(line), false);
@@ -156,14 +158,18 @@ fn line_start(bytes: &[u8]) -> (&[u8], bool) {
         return (near, false);
     }
     let mut end = near.len();
-    while end > REACH - 4 && bytes.get(end).is_some_and(|&byte| is_inner(byte)) {
+    while end > MAX_BYTES - 4
+        && bytes
+            .get(end)
+            .is_some_and(|&byte| is_continuation_byte(byte))
+    {
         end -= 1;
     }
     (near.get(..end).unwrap_or_default(), true)
 }
 
-/// Whether a byte is one of a character's later ones.
-fn is_inner(byte: u8) -> bool {
+/// Returns true for a UTF-8 continuation byte.
+fn is_continuation_byte(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 

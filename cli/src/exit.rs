@@ -1,36 +1,36 @@
-//! How the program ends: the exit codes, and what is said when something could not be done.
+//! Exit codes and error output.
 //!
-//! Each code is given here once. No file but this one turns an error into words on standard error.
+//! This is the only file that writes errors to standard error.
 
 use crate::config::{ConfigError, ProfileError};
+use crate::error_report::ErrorReport;
 use crate::input::InputError;
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::refusal::Told;
 use crate::wiring::StartError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What the program's end tells the one who started it.
+/// Exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done, and the answer is yes.
+    /// Success; the result is positive.
     Done,
-    /// Done, and the answer is no; or it failed.
-    No,
-    /// Not done: the command, a file or the configuration is not right.
+    /// Failure, or the result is negative.
+    Failed,
+    /// The command line, a file or the configuration is invalid.
     Misuse,
     /// The server cannot be reached.
     Unreachable,
-    /// The server does not let us.
+    /// The server rejected the credentials or the request.
     Refused,
-    /// It took too long.
+    /// Timeout.
     TimedOut,
-    /// What a program that we ran ended with.
+    /// Exit code of a program that we ran.
     #[cfg(target_os = "linux")]
     Program(u8),
-    /// The disk of the store failed; the process is to be started again.
+    /// The disk of the store failed; the process must be restarted.
     StoreFailed,
 }
 
@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
-            Exit::No => 1,
+            Exit::Failed => 1,
             Exit::Misuse => 2,
             Exit::Unreachable => 3,
             Exit::Refused => 4,
@@ -50,14 +50,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command gave no answer.
+/// Error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
     #[error(transparent)]
     Input(#[from] InputError),
-    #[error("cannot write the answer: {0}; send it to a place that can take it")]
+    #[error("cannot write the output: {0}; redirect it elsewhere")]
     Output(#[source] io::Error),
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -69,10 +69,10 @@ pub(crate) enum Failure {
     Start(#[from] StartError),
     #[error(transparent)]
     Call(#[from] interzone_client::Error),
-    #[error("no end after {} s", .0.as_secs())]
-    TooSlow(Duration),
-    #[error("client {client} may not have {}", lacking.join(" and "))]
-    Lacks {
+    #[error("timed out after {}s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("client {client} is not allowed {}", lacking.join(" and "))]
+    MissingScopes {
         client: String,
         lacking: Vec<&'static str>,
     },
@@ -88,45 +88,46 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Tells the user, and says how to end.
+    /// Writes the error and returns the exit status.
     ///
-    /// What cannot be told because nobody listens any more is left untold.
-    pub(crate) fn tell(&self, format: Format) -> Exit {
-        let told = match self {
-            // Help and version are what was asked for: an answer like any other.
+    /// Errors of writing to standard error are ignored.
+    pub(crate) fn report(&self, format: OutputFormat) -> Exit {
+        let text = match self {
+            // Help and version were requested, so they go to standard output.
             Self::CommandLine(error) if !error.use_stderr() => {
                 return match output::write(|out| write!(out, "{error}")) {
                     Ok(()) => Exit::Done,
-                    Err(failure) => failure.tell(format),
+                    Err(failure) => failure.report(format),
                 };
             }
-            // It quotes arguments, and those may be names of files that somebody else chose.
+            // The message quotes arguments, which may be file names chosen by others.
             Self::CommandLine(error) => printable::lines(&error.to_string()),
             Self::Call(error) => {
-                let told = Told::of(error);
-                if format == Format::Json {
-                    // Programs read one place only, whatever came of it.
-                    let _ = output::write(|out| output::write_json(out, &told));
+                let report = ErrorReport::from_client_error(error);
+                if format == OutputFormat::Json {
+                    // Programs only read standard output.
+                    let _ = output::write(|out| output::write_json(out, &report));
                 }
-                told.to_string()
+                report.to_string()
             }
             _ => {
-                let told = Told::new(self.exit(), self.to_string(), self.advice());
-                if format == Format::Json && !matches!(self, Self::Output(_) | Self::Input(_)) {
-                    let _ = output::write(|out| output::write_json(out, &told));
+                let report = ErrorReport::new(self.exit(), self.to_string(), self.advice());
+                if format == OutputFormat::Json && !matches!(self, Self::Output(_) | Self::Input(_))
+                {
+                    let _ = output::write(|out| output::write_json(out, &report));
                 }
-                told.to_string()
+                report.to_string()
             }
         };
-        let _ = io::stderr().write_all(told.as_bytes());
+        let _ = io::stderr().write_all(text.as_bytes());
         self.exit()
     }
 
-    /// What to do next, where the message itself does not say.
+    /// Returns the remedy, if the message does not contain it.
     fn advice(&self) -> Option<String> {
         match self {
-            Self::Lacks { lacking, .. } => Some(format!(
-                "use a client that may, or make one: interzone client add --name NAME --scope {}, with whatever else it needs",
+            Self::MissingScopes { lacking, .. } => Some(format!(
+                "use another client, or create one: interzone client add --name NAME --scope {}, with the other scopes it needs",
                 lacking.join(" --scope ")
             )),
             _ => None,
@@ -135,7 +136,7 @@ impl Failure {
 
     fn exit(&self) -> Exit {
         match self {
-            // An answer that was lost on its way must not look like a "no".
+            // A lost result must not look like a negative one.
             Self::CommandLine(_)
             | Self::Input(_)
             | Self::Output(_)
@@ -144,12 +145,12 @@ impl Failure {
             | Self::Misuse(_)
             | Self::Save(..) => Exit::Misuse,
             Self::Start(StartError::StoreFailed(_)) => Exit::StoreFailed,
-            Self::Start(_) | Self::Runtime(_) | Self::ExtractFile(_) => Exit::No,
+            Self::Start(_) | Self::Runtime(_) | Self::ExtractFile(_) => Exit::Failed,
             #[cfg(target_os = "linux")]
-            Self::Program(_) => Exit::No,
-            Self::Lacks { .. } => Exit::Refused,
-            Self::TooSlow(_) => Exit::TimedOut,
-            Self::Call(error) => Told::of(error).exit,
+            Self::Program(_) => Exit::Failed,
+            Self::MissingScopes { .. } => Exit::Refused,
+            Self::TimedOut(_) => Exit::TimedOut,
+            Self::Call(error) => ErrorReport::from_client_error(error).exit,
         }
     }
 }

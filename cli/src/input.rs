@@ -1,6 +1,4 @@
-//! Reading what the user points at, and never more of it than can be meant.
-//!
-//! What is in it is not this file's business.
+//! Reads files and standard input, up to a size limit.
 
 use crate::printable;
 use std::ffi::OsStr;
@@ -8,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
-/// The most that is read. It is far above what any server takes, and small enough for any machine,
-/// so that `/dev/zero` or a disk image given by mistake ends in a sentence.
-pub(crate) const MOST: u64 = 64 * 1024 * 1024;
+/// Size limit of the input. It is far above what any server accepts and fits in memory, so that `/dev/zero` or
+/// a disk image given by mistake ends with an error message.
+pub(crate) const MAX_INPUT_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Where to read from.
+/// Source of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Standard,
@@ -34,23 +32,23 @@ impl Input {
     /// Reads all of it.
     ///
     /// # Errors
-    /// It cannot be read, leads nowhere, or there is more of it than [`MOST`].
+    /// It cannot be read, is the null device, or is larger than [`MAX_INPUT_SIZE`].
     pub(crate) fn read(&self) -> Result<Vec<u8>, InputError> {
         let read = match self {
             Self::Standard => {
                 let stdin = io::stdin();
                 if stdin.is_terminal() {
-                    let _ = writeln!(io::stderr(), "{WAITING}");
+                    let _ = writeln!(io::stderr(), "{TERMINAL_NOTICE}");
                 }
-                let read = bounded(stdin.lock(), 0);
-                if matches!(&read, Ok(Some(bytes)) if bytes.is_empty()) && leads_nowhere(&stdin) {
+                let read = read_limited(stdin.lock(), 0);
+                if matches!(&read, Ok(Some(bytes)) if bytes.is_empty()) && is_null_device(&stdin) {
                     return Err(InputError::NotConnected);
                 }
                 read
             }
             Self::File(path) => File::open(path).and_then(|file| {
                 let size = file.metadata()?.len();
-                bounded(file, size)
+                read_limited(file, size)
             }),
         };
         match read {
@@ -60,7 +58,7 @@ impl Input {
         }
     }
 
-    /// What to call it when speaking to the user.
+    /// Returns the name for messages.
     fn name(&self) -> String {
         match self {
             Self::Standard => "standard input".to_owned(),
@@ -80,16 +78,16 @@ impl Input {
     }
 }
 
-/// Somebody who forgot the pipe would wait for ever without a word.
-const WAITING: &str = if cfg!(windows) {
+/// Notice that the program reads from the terminal, in case the user forgot the pipe.
+const TERMINAL_NOTICE: &str = if cfg!(windows) {
     "reading a message from the terminal; end with Ctrl-Z and Enter"
 } else {
     "reading a message from the terminal; end with Ctrl-D"
 };
 
-/// Whether standard input is the null device, which is what a closed one becomes before `main`.
+/// Returns true if standard input is the null device, which a closed one becomes before `main`.
 #[cfg(unix)]
-fn leads_nowhere(stdin: &io::Stdin) -> bool {
+fn is_null_device(stdin: &io::Stdin) -> bool {
     use std::os::fd::AsFd;
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let opened = stdin.as_fd().try_clone_to_owned().map(File::from);
@@ -100,26 +98,26 @@ fn leads_nowhere(stdin: &io::Stdin) -> bool {
     opened.file_type().is_char_device() && opened.rdev() == null.rdev()
 }
 
-/// Elsewhere nothing tells it from an empty one.
+/// Other systems cannot distinguish it from an empty input.
 #[cfg(not(unix))]
-fn leads_nowhere(_: &io::Stdin) -> bool {
+fn is_null_device(_: &io::Stdin) -> bool {
     false
 }
 
-/// Reads to the end, or gives nothing where that is further away than [`MOST`].
+/// Reads to the end; None if there is more than [`MAX_INPUT_SIZE`].
 ///
-/// `size` is what the file system says. A device or a pipe says 0, and a file may grow while it is
-/// read, so the reading itself is bounded too.
-fn bounded(source: impl Read, size: u64) -> io::Result<Option<Vec<u8>>> {
-    if size > MOST {
+/// `size` is the size according to the file system. It is 0 for a device or a pipe, and a file may grow while
+/// it is read, so the reading itself is limited too.
+fn read_limited(source: impl Read, size: u64) -> io::Result<Option<Vec<u8>>> {
+    if size > MAX_INPUT_SIZE {
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    let read = source.take(MOST + 1).read_to_end(&mut bytes)?;
-    Ok((read as u64 <= MOST).then_some(bytes))
+    let read = source.take(MAX_INPUT_SIZE + 1).read_to_end(&mut bytes)?;
+    Ok((read as u64 <= MAX_INPUT_SIZE).then_some(bytes))
 }
 
-/// Why there is nothing to look at. Each says what to do about it.
+/// Error of reading the input. Each message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error("cannot read {0}: no such file; give the path of a file, or - to read standard input")]
@@ -130,11 +128,11 @@ pub(crate) enum InputError {
     NotConnected,
     #[error("cannot read {0}: it is a directory; give the path of one file")]
     Directory(String),
-    #[error("cannot read {0}: permission denied; make it readable for you, or give a file that is")]
+    #[error("cannot read {0}: permission denied; change its permissions, or give another file")]
     Forbidden(String),
     #[error(
-        "cannot read {0}: it is larger than {most} MiB; give less at once",
-        most = MOST / 1024 / 1024
+        "cannot read {0}: it is larger than {max} MiB; use a smaller input",
+        max = MAX_INPUT_SIZE / 1024 / 1024
     )]
     TooLarge(String),
     #[error("cannot read {0}: {1}; give a file that can be read, or - to read standard input")]
@@ -143,30 +141,30 @@ pub(crate) enum InputError {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, bounded};
+    use super::{MAX_INPUT_SIZE, read_limited};
     use std::io::{self, Read};
 
     #[test]
-    fn reads_up_to_the_limit_and_no_further() {
+    fn input_is_read_up_to_the_limit() {
         let length = |bytes: u64| {
-            bounded(io::repeat(b' ').take(bytes), 0)
+            read_limited(io::repeat(b' ').take(bytes), 0)
                 .unwrap()
                 .map(|read| read.len() as u64)
         };
         assert_eq!(length(0), Some(0));
-        assert_eq!(length(MOST), Some(MOST));
-        assert_eq!(length(MOST + 1), None);
-        assert!(bounded(io::repeat(b' '), 0).unwrap().is_none());
+        assert_eq!(length(MAX_INPUT_SIZE), Some(MAX_INPUT_SIZE));
+        assert_eq!(length(MAX_INPUT_SIZE + 1), None);
+        assert!(read_limited(io::repeat(b' '), 0).unwrap().is_none());
     }
 
     #[test]
-    fn refuses_a_large_file_without_reading_it() {
+    fn large_file_is_rejected_without_reading() {
         struct Unread;
         impl Read for Unread {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 panic!("was read")
             }
         }
-        assert!(bounded(Unread, MOST + 1).unwrap().is_none());
+        assert!(read_limited(Unread, MAX_INPUT_SIZE + 1).unwrap().is_none());
     }
 }

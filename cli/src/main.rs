@@ -1,34 +1,32 @@
-//! The `interzone` binary: from arguments to an exit code, and nothing else.
-//!
-//! No command's work enters this file; that is in `commands/`.
+//! The `interzone` binary: parses the arguments, runs the command and returns its exit code.
 
 mod artifacts;
 mod attachments;
 mod commands;
 mod config;
 mod connect;
+mod connect_error;
 #[cfg(test)]
 mod deploy;
+mod error_report;
 mod excerpt;
 mod exit;
-mod follow;
 mod input;
 mod output;
 mod printable;
-mod private;
-mod reach;
-mod refusal;
+mod private_file;
 mod runtime;
 mod save;
 mod scopes;
+mod task_follower;
 #[cfg(test)]
 mod tests;
 mod time;
 mod version;
-mod watched;
+mod watch_json;
 mod wiring;
 
-use output::Format;
+use output::OutputFormat;
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
@@ -38,12 +36,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     let cli = match commands::parse() {
         Ok(cli) => cli,
-        // Whoever could not say what they want could not say how to be answered either.
-        Err(failure) => return failure.tell(Format::Text).into(),
+        // The output format is not known if the arguments are invalid.
+        Err(failure) => return failure.report(OutputFormat::Text).into(),
     };
     let format = cli.format();
     match cli.run() {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.tell(format).into(),
+        Err(failure) => failure.report(format).into(),
     }
 }

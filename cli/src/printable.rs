@@ -1,61 +1,60 @@
-//! Text from outside, made safe to show.
+//! Makes untrusted text safe to show on a terminal.
 //!
-//! A file may hold sequences that move the cursor, recolour the screen or turn the direction of
-//! writing, so that what is seen is not what is there. Such characters are shown as escapes. What
-//! a text means is no business of this file.
+//! Text may contain sequences that move the cursor, change colors or reverse the writing direction, so that it
+//! looks different from what it is. Such characters are shown as escapes.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use unicode_width::UnicodeWidthChar;
 
-/// How much of a string is quoted in a sentence, in columns; names that people choose are shorter.
-/// It bounds the characters too, as some take no column.
-const QUOTED: usize = 60;
+/// Maximum length of a quoted string, in columns and in characters, as some characters take no column. Names
+/// that people choose are shorter.
+const MAX_QUOTED_WIDTH: usize = 60;
 
-/// Whether a character shows itself and does nothing else.
+/// Returns true if a character is printable and has no other effect.
 ///
-/// Cheap for every character but the first of its kind: there may be tens of millions of them.
-pub(crate) fn is_tame(c: char) -> bool {
+/// Results are cached per character, as there may be tens of millions of calls.
+pub(crate) fn is_printable(c: char) -> bool {
     const UNKNOWN: u8 = 0;
-    const TAME: u8 = 1;
-    const WILD: u8 = 2;
-    /// What has been found out, by character. Of these pages only those that are used take memory.
-    static FOUND: [AtomicU8; char::MAX as usize + 1] =
+    const PRINTABLE: u8 = 1;
+    const NOT_PRINTABLE: u8 = 2;
+    /// Cached results by character. Only pages that are used take memory.
+    static CACHE: [AtomicU8; char::MAX as usize + 1] =
         [const { AtomicU8::new(UNKNOWN) }; char::MAX as usize + 1];
 
     if matches!(c, ' '..='~') {
         return true;
     }
-    let Some(found) = FOUND.get(c as usize) else {
-        return shows_itself(c);
+    let Some(entry) = CACHE.get(c as usize) else {
+        return compute_printable(c);
     };
-    match found.load(Relaxed) {
+    match entry.load(Relaxed) {
         UNKNOWN => {
-            let tame = shows_itself(c);
-            found.store(if tame { TAME } else { WILD }, Relaxed);
-            tame
+            let printable = compute_printable(c);
+            entry.store(if printable { PRINTABLE } else { NOT_PRINTABLE }, Relaxed);
+            printable
         }
-        known => known == TAME,
+        cached => cached == PRINTABLE,
     }
 }
 
-/// The same from the beginning. The standard library walks through long lists for it.
-fn shows_itself(c: char) -> bool {
-    // It escapes quotation marks, and calls every space but the first unprintable; the second one
-    // here is how Japanese text is spaced.
+/// Computes [`is_printable`] without the cache. The standard library searches long tables for it.
+fn compute_printable(c: char) -> bool {
+    // `escape_debug` escapes quotation marks and every space except U+0020; U+3000 is the space of
+    // Japanese text.
     if matches!(c, ' '..='~' | '\u{3000}') {
         return true;
     }
-    // It escapes controls, format and direction marks, private and unassigned characters. A mark
-    // that combines with the letter before it is escaped only where it has none.
+    // It escapes controls, format and direction marks, private and unassigned characters. A combining
+    // mark is escaped only where it has no character before it, hence the `a`.
     let mut pair = String::from("a");
     pair.push(c);
     pair.escape_debug().nth(2).is_none()
 }
 
-/// The columns that a character takes, or its escape.
+/// Returns the width in columns of a character, or of its escape.
 pub(crate) fn width(c: char) -> usize {
-    if is_tame(c) {
+    if is_printable(c) {
         c.width().unwrap_or(0)
     } else {
         c.escape_default().len()
@@ -64,23 +63,23 @@ pub(crate) fn width(c: char) -> usize {
 
 /// Appends a character, or its escape.
 pub(crate) fn push(out: &mut String, c: char) {
-    if is_tame(c) {
+    if is_printable(c) {
         out.push(c);
     } else {
         out.extend(c.escape_default());
     }
 }
 
-/// The columns that a byte takes that is no character.
+/// Width in columns of an escaped byte that is not part of a character.
 pub(crate) const BYTE_WIDTH: usize = r"\xff".len();
 
-/// Appends a byte that is no character.
+/// Appends an escaped byte that is not part of a character.
 pub(crate) fn push_byte(out: &mut String, byte: u8) {
     // Writing to a string does not fail.
     let _ = write!(out, "\\x{byte:02x}");
 }
 
-/// All of a text.
+/// Escapes a text.
 pub(crate) fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -89,7 +88,7 @@ pub(crate) fn text(text: &str) -> String {
     out
 }
 
-/// All of a text that has lines of its own.
+/// Escapes a text, keeping its line breaks.
 pub(crate) fn lines(lines: &str) -> String {
     lines
         .split_inclusive('\n')
@@ -100,14 +99,14 @@ pub(crate) fn lines(lines: &str) -> String {
         .collect()
 }
 
-/// A string in quotation marks, cut where it is very long.
+/// Returns a string in quotation marks, truncated if it is very long.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     let mut columns = 0;
     for (count, c) in text.chars().enumerate() {
         let escaped = matches!(c, '"' | '\\');
         columns += width(c) + usize::from(escaped);
-        if count == QUOTED || columns > QUOTED {
+        if count == MAX_QUOTED_WIDTH || columns > MAX_QUOTED_WIDTH {
             out.push('…');
             break;
         }
@@ -122,32 +121,32 @@ pub(crate) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{QUOTED, is_tame, quoted, shows_itself, text};
+    use super::{MAX_QUOTED_WIDTH, compute_printable, is_printable, quoted, text};
     use unicode_width::UnicodeWidthStr;
 
     #[test]
-    fn what_shows_itself_is_left_alone() {
-        for tame in "aZ~ é日本語\u{3000}😀—\u{301}ก็".chars() {
-            assert!(is_tame(tame), "{tame:?}");
+    fn printable_characters_are_unchanged() {
+        for c in "aZ~ é日本語\u{3000}😀—\u{301}ก็".chars() {
+            assert!(is_printable(c), "{c:?}");
         }
     }
 
     #[test]
-    fn what_does_something_is_escaped() {
-        let wild = "\0\u{7}\u{8}\t\n\r\u{1b}\u{7f}\u{85}\u{9b}\u{9d}\u{ad}\u{200b}\u{200e}\u{2028}\
+    fn control_characters_are_escaped() {
+        let unsafe_chars = "\0\u{7}\u{8}\t\n\r\u{1b}\u{7f}\u{85}\u{9b}\u{9d}\u{ad}\u{200b}\u{200e}\u{2028}\
                     \u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e000}\u{e0041}";
-        for wild in wild.chars() {
-            assert!(!is_tame(wild), "{wild:?}");
+        for c in unsafe_chars.chars() {
+            assert!(!is_printable(c), "{c:?}");
         }
         assert_eq!(text("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
     }
 
     #[test]
-    fn quotes_are_closed_and_short() {
+    fn quoted_strings_are_closed_and_truncated() {
         assert_eq!(quoted(r#"say "\""#), r#""say \"\\\"""#);
         assert_eq!(quoted(&"x".repeat(60)), format!("\"{}\"", "x".repeat(60)));
         assert_eq!(quoted(&"x".repeat(61)), format!("\"{}…\"", "x".repeat(60)));
-        // However wide a character or its escape is, and however many characters take no column.
+        // For wide characters and escapes, and for characters that take no column.
         for c in [
             "\u{202e}",
             "\u{e0041}",
@@ -158,8 +157,11 @@ mod tests {
             "\u{301}",
         ] {
             let quoted = quoted(&c.repeat(1000));
-            assert!(quoted.width() <= QUOTED + r#""…""#.width(), "{quoted}");
-            assert!(quoted.chars().count() <= QUOTED + 3, "{quoted}");
+            assert!(
+                quoted.width() <= MAX_QUOTED_WIDTH + r#""…""#.width(),
+                "{quoted}"
+            );
+            assert!(quoted.chars().count() <= MAX_QUOTED_WIDTH + 3, "{quoted}");
         }
         assert_eq!(
             quoted(&"\u{202e}".repeat(8)),
@@ -168,10 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_out_stays_true() {
+    fn cached_result_matches_computed_result() {
         for c in ('\0'..=char::MAX).step_by(13) {
-            let expected = shows_itself(c);
-            assert_eq!([is_tame(c), is_tame(c)], [expected, expected], "{c:?}");
+            let expected = compute_printable(c);
+            assert_eq!(
+                [is_printable(c), is_printable(c)],
+                [expected, expected],
+                "{c:?}"
+            );
         }
     }
 }

@@ -1,28 +1,28 @@
-//! The runtimes: one thread for a command, as many as there are processors for a server.
+//! Tokio runtimes: one thread for client commands, one per processor for servers.
 
 use crate::exit::Failure;
 use std::future::Future;
 use std::pin::Pin;
 use tokio::runtime::{Builder, Runtime};
 
-/// Does what a client command does.
+/// Runs a client command.
 ///
 /// # Errors
-/// As the command, or there is no runtime.
+/// As the command, or the runtime cannot be created.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     interzone_edge::tls::install_provider();
     let built = Builder::new_current_thread().enable_all().build();
     let runtime = built.map_err(Failure::Runtime)?;
-    let done = finish(&runtime, work);
-    // A thread that waits for a line from the terminal must not hold up the end.
+    let result = block_on(&runtime, work);
+    // A thread that reads a line from the terminal must not delay the exit.
     runtime.shutdown_background();
-    done
+    result
 }
 
-/// Does what a server does.
+/// Runs a server.
 ///
 /// # Errors
-/// As the server, or the system does not give the threads.
+/// As the server, or the threads cannot be created.
 pub(crate) fn serve<T>(
     threads: Option<usize>,
     work: impl Future<Output = Result<T, Failure>>,
@@ -33,14 +33,14 @@ pub(crate) fn serve<T>(
         builder.worker_threads(threads);
     }
     let built = builder.thread_name("interzone").enable_all().build();
-    finish(&built.map_err(Failure::Runtime)?, work)
+    block_on(&built.map_err(Failure::Runtime)?, work)
 }
 
-fn finish<T>(
+fn block_on<T>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    // The runtime polls in several places, and would have a copy of the whole command in each.
+    // Boxed: the runtime polls in several places, each of which would contain a copy of the future.
     let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     runtime.block_on(work)
 }

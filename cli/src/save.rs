@@ -1,24 +1,23 @@
-//! Files that an agent made, put on the disk under names that are safe there.
+//! Saves files from agents under safe names.
 //!
-//! A name comes from outside: it may try to leave the folder, to hide, or to take the place of a file
-//! that is there. None of that works.
+//! The names are untrusted: they cannot leave the folder, be hidden, or overwrite an existing file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a name. File systems take 255; some are left for the number of a copy.
-const LONGEST: usize = 200;
-/// Copies of one name; whoever has so many does not want another.
-const MOST_COPIES: u32 = 1000;
+/// Maximum length of a name in bytes. File systems allow 255; the difference is for the number of a copy.
+const MAX_NAME_LENGTH: usize = 200;
+/// Maximum number of copies with the same name.
+const MAX_COPIES: u32 = 1000;
 
-/// Writes `bytes` to a new file in `folder`, called `name` or nearly so, and says which it became.
+/// Writes `bytes` to a new file in `folder`, named `name` or similar, and returns its path.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub(crate) fn save(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let name = safe_name(name);
-    for copy in 1..=MOST_COPIES {
+    for copy in 1..=MAX_COPIES {
         let path = folder.join(numbered(&name, copy));
         match create(&path) {
             Ok(mut file) => {
@@ -31,16 +30,16 @@ pub(crate) fn save(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBu
     }
     Err(io::Error::new(
         io::ErrorKind::AlreadyExists,
-        "there are too many files of that name",
+        "too many files with that name",
     ))
 }
 
-/// Only a file that was not there, and no link that leads elsewhere.
+/// Creates a new file; an existing file or link is an error.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// `report.csv`, `report (2).csv`, …
+/// Returns `report.csv`, `report (2).csv`, …
 fn numbered(name: &str, copy: u32) -> String {
     match (copy, name.rsplit_once('.')) {
         (1, _) => name.to_owned(),
@@ -49,35 +48,35 @@ fn numbered(name: &str, copy: u32) -> String {
     }
 }
 
-/// The last part of a path without anything that a file system or a terminal takes in its own way.
+/// Returns the last component of a path without characters that are special for file systems or terminals.
 fn safe_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let kept: String = last
+    let safe: String = last
         .chars()
-        .filter(|c| crate::printable::is_tame(*c))
+        .filter(|c| crate::printable::is_printable(*c))
         .map(|c| if r#"<>:"|?*"#.contains(c) { '_' } else { c })
         .collect();
-    // A dot first hides a file, a dot or space last is lost on some systems, a hyphen first looks
-    // like an option.
-    let kept = kept
+    // A leading dot hides a file, a trailing dot or space is lost on some systems, a leading hyphen
+    // looks like an option.
+    let safe = safe
         .trim_start_matches(['.', ' ', '-'])
         .trim_end_matches(['.', ' ']);
-    let mut end = kept.len().min(LONGEST);
-    while !kept.is_char_boundary(end) {
+    let mut end = safe.len().min(MAX_NAME_LENGTH);
+    while !safe.is_char_boundary(end) {
         end -= 1;
     }
-    let kept = kept.get(..end).unwrap_or_default();
-    let stem = kept.split('.').next().unwrap_or_default();
-    if kept.is_empty() {
+    let safe = safe.get(..end).unwrap_or_default();
+    let stem = safe.split('.').next().unwrap_or_default();
+    if safe.is_empty() {
         "file".to_owned()
     } else if is_device(stem) {
-        format!("_{kept}")
+        format!("_{safe}")
     } else {
-        kept.to_owned()
+        safe.to_owned()
     }
 }
 
-/// Names that mean a device on Windows, whatever comes after the dot.
+/// Returns true for device names of Windows, which apply with any extension.
 fn is_device(stem: &str) -> bool {
     let stem = stem.to_ascii_lowercase();
     let numbered = |prefix: &str| {
@@ -93,7 +92,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn names_stay_in_the_folder_and_in_sight() {
+    fn file_names_are_sanitized() {
         for (name, safe) in [
             ("data.csv", "data.csv"),
             ("../../etc/passwd", "passwd"),
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten() {
+    fn existing_files_and_links_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let names: Vec<String> = (0..3)
             .map(|_| save(folder.path(), "a.csv", b"x").unwrap())

@@ -1,37 +1,36 @@
-//! The documentation held to the code: the reference of all keys, commands, metrics and errors is made
-//! here and must be what is in `docs/reference`; what the pages show must be taken by the real readers.
-//!
-//! No behaviour of a command is tested here: that is beside the command, or in `tests/`.
+//! Tests of the documentation: `docs/reference` is generated here from the code and must be current, and the
+//! configurations and commands on the other pages must be valid.
 
-mod boards;
 mod commands;
 mod config;
+mod dashboards;
+mod descriptions;
 mod errors;
 mod metrics;
 mod pages;
 mod scan;
 mod tables;
-mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The variable that has the reference written anew instead of compared.
-const RENEW: &str = "INTERZONE_RENEW";
+/// Variable that makes the tests write the reference instead of comparing it.
+const RENEW_VAR: &str = "INTERZONE_RENEW";
 
-/// What to run when the reference is stale.
-const HOW: &str = "INTERZONE_RENEW=1 cargo nextest run -p interzone-cli -E 'test(reference_of)'";
+/// Command that regenerates the reference.
+const RENEW_COMMAND: &str =
+    "INTERZONE_RENEW=1 cargo nextest run -p interzone-cli -E 'test(reference_of)'";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn text_of(path: &str) -> String {
+fn read_text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every file below `folder` whose name ends so, as a path from the root, sorted. What was built or
-/// installed is none of ours.
+/// Returns every file below `folder` whose name has this ending, as a sorted path from the root. Build output and
+/// installed packages are skipped.
 fn files(folder: &str, ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -56,26 +55,26 @@ fn files(folder: &str, ending: &str) -> Vec<String> {
     found
 }
 
-/// Compares a page of the reference with what the code says, or writes it.
+/// Compares a page of the reference with the generated text, or writes it.
 #[track_caller]
 #[expect(
     clippy::disallowed_methods,
-    reason = "nobody passes a value in to a test"
+    reason = "tests are configured by the environment"
 )]
-fn is_current(path: &str, made: &str) {
-    let made = format!("{}\n", made.trim_end());
-    if std::env::var_os(RENEW).is_some() {
-        fs::write(root().join(path), made).unwrap();
+fn assert_current(path: &str, generated: &str) {
+    let generated = format!("{}\n", generated.trim_end());
+    if std::env::var_os(RENEW_VAR).is_some() {
+        fs::write(root().join(path), generated).unwrap();
         return;
     }
-    let kept = fs::read_to_string(root().join(path)).unwrap_or_default();
-    let differs = kept
+    let stored = fs::read_to_string(root().join(path)).unwrap_or_default();
+    let differs = stored
         .lines()
-        .zip(made.lines())
-        .find(|(kept, made)| kept != made);
+        .zip(generated.lines())
+        .find(|(stored, generated)| stored != generated);
     assert!(
-        kept == made,
-        "{path} is not what the code says any more. Renew it with\n\n  {HOW}\n\nThe first difference:\n\
+        stored == generated,
+        "{path} is not current. Regenerate it with\n\n  {RENEW_COMMAND}\n\nThe first difference:\n\
          {differs:#?}\n"
     );
 }

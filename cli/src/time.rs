@@ -1,20 +1,20 @@
-//! Times on the command line, as the configuration writes them.
+//! Durations on the command line, in the notation of the configuration.
 
-use crate::config::time_of;
+use crate::config::parse_duration;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long something may take.
+/// A duration argument.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit(pub(crate) Duration);
+pub(crate) struct DurationArg(pub(crate) Duration);
 
-impl FromStr for Limit {
+impl FromStr for DurationArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match time_of(text) {
+        match parse_duration(text) {
             Some(time) if !time.is_zero() => Ok(Self(time)),
-            _ => Err("write a time such as 30s, 10m or 2h".to_owned()),
+            _ => Err("write a duration such as 30s, 10m or 2h".to_owned()),
         }
     }
 }

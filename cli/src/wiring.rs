@@ -1,58 +1,59 @@
-//! Putting a zone together from its configuration, and taking it apart again.
+//! Assembles a zone from its configuration, and shuts it down.
 //!
-//! This is the only place that names a concrete store, and where background work is started. What a
-//! part does is decided in its own crate.
+//! This is the only module that names a concrete store and starts background tasks.
 
 mod agentcore;
 mod agents;
 mod console;
 mod error;
 mod identity;
-mod keep;
+mod issuer_store;
 mod options;
+mod server_tasks;
 mod signals;
 mod store;
 mod verification;
-mod works;
 
 pub(crate) use error::StartError;
-pub(crate) use identity::scopes;
-pub(crate) use signals::Signals;
-pub(crate) use store::{backup, records, store_is_current};
-pub(crate) use verification::{Verifying, whose_token, workspaces, zone_client, zone_scopes};
+pub(crate) use identity::grantable_scopes;
+pub(crate) use signals::ShutdownSignals;
+pub(crate) use store::{backup, issuer_records, store_is_current};
+pub(crate) use verification::{
+    VerificationServer, installed_workspaces, required_scopes, token_owner, zone_client,
+};
 
 use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
 use crate::version;
-use agentcore::Doors;
-use agents::{Agents, Surroundings};
-use error::cannot_listen;
+use agentcore::AgentCoreListeners;
+use agents::{AgentDeps, AgentSet};
+use error::listen_error;
 use identity::Identity;
 use interzone_edge::Secret;
 use interzone_edge::egress::{Egress, EgressOptions};
-use interzone_edge::issuer::{Issuer, Keep};
+use interzone_edge::issuer::{Issuer, IssuerStore};
 use interzone_edge::listener::Listener;
-use interzone_edge::rate::RateLimiter;
+use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::{self, LogOptions, Metrics, OtlpOptions, TelemetryGuard};
-use interzone_edge::tls::{ServerTls, TlsFiles, Trust};
+use interzone_edge::tls::{ServerTls, TlsFiles, TrustRoots};
 use interzone_execution::agents::CommandAgent;
 use interzone_execution::console::Console;
-use interzone_execution::pairs::PairLog;
+use interzone_execution::request_log::RequestLog;
 use interzone_execution::workers::Workers;
-use interzone_execution::{Zone, ZoneOptions, router, turned_away};
+use interzone_execution::{ExecutionOptions, ExecutionState, listener_rejection, router};
 use interzone_hub::{Hub, RandomIds, SystemClock};
 use options::{audit, file_reader, http_limits, hub_limits, operator, webhooks, worker_options};
+use server_tasks::ServerTasks;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
-use store::Opened;
-use works::Works;
+use store::OpenStore;
 
-/// Sets up the log. Keep what it gives until the end.
+/// Sets up the log. The returned guard must be kept until the end.
 pub(crate) fn start_log(tls: &TlsConfig, config: &LogConfig) -> Result<TelemetryGuard, StartError> {
-    let trust = Trust::system_and(&tls.trust)?;
+    let trust = TrustRoots::system_and_files(&tls.trust)?;
     let headers = config.otlp_headers.iter();
     let headers = headers.map(|(name, value)| (name.clone(), Secret::new(value.as_str())));
-    let otlp = config.otlp.as_ref().map(|endpoint| OtlpOptions {
+    let otlp = config.otlp_url.as_ref().map(|endpoint| OtlpOptions {
         endpoint: endpoint.clone(),
         headers: headers.collect(),
         service_name: config.service_name.clone(),
@@ -64,35 +65,39 @@ pub(crate) fn start_log(tls: &TlsConfig, config: &LogConfig) -> Result<Telemetry
             LogFormat::Json => telemetry::LogFormat::Json,
         },
         filter: config.filter.clone(),
-        colours: io::stderr().is_terminal(),
+        colors: io::stderr().is_terminal(),
         otlp,
     };
     Ok(telemetry::init(&options, io::stderr)?)
 }
 
-/// A zone that serves.
-pub(crate) struct Running {
+/// A running Execution Zone.
+pub(crate) struct ExecutionServer {
     url: String,
     issuer: Option<Issuer>,
-    store: Opened,
+    store: OpenStore,
     hub: Hub,
     console: Option<Arc<Console>>,
-    programs: Vec<Arc<CommandAgent>>,
-    works: Works<Workers>,
-    grace: Duration,
+    command_agents: Vec<Arc<CommandAgent>>,
+    tasks: ServerTasks<Workers>,
+    shutdown_grace: Duration,
 }
 
-impl Running {
-    /// Starts a zone. `way` says where its address is chosen, in case it is taken.
+impl ExecutionServer {
+    /// Starts a zone. `setting` names the setting of its address, for the error if that is in use.
     ///
     /// # Errors
-    /// Something that it needs is not there.
-    pub(crate) async fn start(mut config: Config, way: &'static str) -> Result<Self, StartError> {
-        let mut works = Works::new();
-        let (stop, end) = (works.stop.clone(), works.end.clone());
-        let metrics = Arc::new(Metrics::new().of_build(version::NUMBER, version::COMMIT));
+    /// A dependency cannot be set up.
+    pub(crate) async fn start(
+        mut config: Config,
+        setting: &'static str,
+    ) -> Result<Self, StartError> {
+        let mut tasks = ServerTasks::new();
+        let (stop, shutdown) = (tasks.stop.clone(), tasks.shutdown.clone());
+        let metrics =
+            Arc::new(Metrics::new().with_build_info(version::VERSION_NUMBER, version::COMMIT));
         let limits = http_limits(&config.limits);
-        let trust = Trust::system_and(&config.tls.trust)?;
+        let trust = TrustRoots::system_and_files(&config.tls.trust)?;
         let listener = match &config.tls.server {
             None => None,
             Some(files) => {
@@ -101,33 +106,35 @@ impl Running {
                     key: files.key.clone(),
                     client_ca: files.client_ca.clone(),
                 })?;
-                works.background.spawn(
+                tasks.background.spawn(
                     tls.clone()
-                        .reload_when_changed(config.tls.reload, end.clone()),
+                        .reload_when_changed(config.tls.reload_interval, shutdown.clone()),
                 );
                 let address = config.execution.listen;
                 let listener = Listener::bind(address, tls, limits.clone(), metrics.clone()).await;
-                Some(listener.map_err(|error| cannot_listen(address, way, error))?)
+                Some(listener.map_err(|error| listen_error(address, setting, error))?)
             }
         };
-        let doors = Doors::open(&config.agentcore, &limits, &metrics).await?;
+        let agentcore_listeners =
+            AgentCoreListeners::bind(&config.agentcore, &limits, &metrics).await?;
         if let Some(listener) = &listener {
-            config.settle_port(listener.local_addr().port());
+            config.resolve_port(listener.local_addr().port());
         }
         let config = &config;
-        let store = Opened::open(&config.store).await?;
-        let identity = Identity::start(config, &store, &trust, &mut works.background, &end).await?;
+        let store = OpenStore::open(&config.store).await?;
+        let identity =
+            Identity::start(config, &store, &trust, &mut tasks.background, &shutdown).await?;
         let files = Arc::new(config.files.clone());
         let reader = file_reader(config).map_err(StartError::FileReader)?;
-        let around = Surroundings {
-            stop: &end,
+        let deps = AgentDeps {
+            stop: &shutdown,
             trust: &trust,
             files: files.clone(),
             reader: &reader,
-            input: &config.attachments,
+            input_rules: &config.attachments,
         };
-        let agents = Agents::start(config, &around).await?;
-        let programs = agents.programs();
+        let agents = AgentSet::start(config, &deps).await?;
+        let command_agents = agents.command_agents();
         let hub = Hub::new(
             store.store(),
             Arc::new(SystemClock),
@@ -135,30 +142,30 @@ impl Running {
             agents.registry,
             hub_limits(config),
         );
-        // Before the workers claim anything: what the last process held when it died is nobody's.
-        hub.store().take_over(hub.now()).await?;
+        // Before the workers claim anything: claims of the previous process are released.
+        hub.store().release_stale_claims(hub.now()).await?;
         let egress = EgressOptions {
             allow: config.egress_allow.clone(),
             trust: trust.clone(),
             ..EgressOptions::default()
         };
         let egress = Egress::new(&egress)?;
-        works.crew.begin(Workers::start(
+        tasks.workers.set(Workers::start(
             hub.clone(),
             Arc::new(webhooks(config, egress.clone())),
             worker_options(config, &egress, &reader),
             metrics.clone(),
-            end.clone(),
+            shutdown.clone(),
         ));
-        let crew = works.crew.clone();
-        let pairs = config.pairs.map(|recorded| {
-            let (log, backlog) = PairLog::new(recorded, metrics.clone());
-            works
+        let workers = tasks.workers.clone();
+        let request_log = config.request_log.map(|scope| {
+            let (log, backlog) = RequestLog::new(scope, metrics.clone());
+            tasks
                 .background
-                .spawn(backlog.keep(store.store(), end.clone()));
+                .spawn(backlog.run(store.store(), shutdown.clone()));
             log
         });
-        let zone = Zone::new(ZoneOptions {
+        let zone = ExecutionState::new(ExecutionOptions {
             hub: hub.clone(),
             auth: identity.auth.clone(),
             issuer: identity.issuer.as_ref().map(Issuer::router),
@@ -168,43 +175,45 @@ impl Running {
             limits,
             rate: RateLimiter::new(config.limits.requests_per_minute, config.limits.burst),
             audit: audit(&config.audit, &metrics)?,
-            pairs,
+            request_log,
             metrics,
             metrics_public: config.metrics_public,
             public_url: config.execution.public_url.clone(),
             always_200: config.execution.always_200,
-            batch: config.limits.batch,
+            batch_limit: config.limits.batch,
             sync_budget: config.execution.sync_budget,
             files,
             operator: operator(config),
-            checks: vec![Arc::new(move || crew.unwell())],
+            checks: vec![Arc::new(move || workers.not_ready_reason())],
             stop: stop.clone(),
         });
-        let console = console::console(config, &identity, &store, &trust, &zone).await?;
+        let console = console::create_console(config, &identity, &store, &trust, &zone).await?;
         if let Some(console) = &console {
-            works.background.spawn(console.clone().run(end.clone()));
+            tasks
+                .background
+                .spawn(console.clone().run(shutdown.clone()));
         }
-        let grace = config.execution.grace;
+        let grace = config.execution.shutdown_grace;
         let url = config.execution.public_url.as_str().trim_end_matches('/');
         let mut url = url.to_owned();
-        if let Some(doors) = doors {
+        if let Some(listeners) = agentcore_listeners {
             if listener.is_none() {
-                url = doors.url();
+                url = listeners.url();
             }
-            let crew = works.crew.clone();
-            let running = Arc::new(move || crew.ask(Workers::running).unwrap_or(0));
-            let (core, serving) = (&config.agentcore, &mut works.serving);
-            doors.serve(core, zone.clone(), running, serving, &stop, grace);
+            let workers = tasks.workers.clone();
+            let running = Arc::new(move || workers.query(Workers::running).unwrap_or(0));
+            let (core, serving) = (&config.agentcore, &mut tasks.listeners);
+            listeners.serve(core, zone.clone(), running, serving, &stop, grace);
         }
         if let Some(listener) = listener {
             let listener = listener
-                .turn_away_with(turned_away)
-                .shortcut(interzone_execution::shortcut(zone.clone()));
-            let doors = match &console {
+                .on_reject(listener_rejection)
+                .fast_path(interzone_execution::jsonrpc_fast_path(zone.clone()));
+            let app = match &console {
                 Some(console) => router(zone).merge(console.router()),
                 None => router(zone),
             };
-            works.serving.spawn(listener.serve(doors, stop, grace));
+            tasks.listeners.spawn(listener.serve(app, stop, grace));
         }
         Ok(Self {
             url,
@@ -212,41 +221,41 @@ impl Running {
             store,
             hub,
             console,
-            programs,
-            works,
-            grace,
+            command_agents,
+            tasks,
+            shutdown_grace: grace,
         })
     }
 
-    /// How callers reach it.
+    /// Returns the URL that callers use.
     pub(crate) fn public_url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until its store cannot go on in this process, and says why.
+    /// Waits until the store fails permanently, and returns the reason.
     pub(crate) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
-        self.store.failed()
+        self.store.wait_for_failure()
     }
 
-    /// An address that signs in whoever opens it first, if there is a console.
+    /// Returns a one-time sign-in link, if the console is enabled.
     pub(crate) fn console_link(&self) -> Option<String> {
         self.console.as_ref().map(|console| console.one_time_link())
     }
 
-    /// The records of the built-in issuer.
-    pub(crate) fn keep(&self) -> Arc<dyn Keep> {
-        self.store.keep()
+    /// Returns the records of the built-in issuer.
+    pub(crate) fn issuer_store(&self) -> Arc<dyn IssuerStore> {
+        self.store.issuer_store()
     }
 
-    /// Takes no more requests, lets those that run finish, hands runs back, lets go of the store.
-    pub(crate) async fn wind_up(self) {
+    /// Stops accepting requests, waits for running ones, releases agent runs and closes the store.
+    pub(crate) async fn shut_down(self) {
         let programs = async {
-            for program in &self.programs {
+            for program in &self.command_agents {
                 program.shut_down().await;
             }
         };
-        self.works.wind_up(self.grace, programs).await;
-        drop((self.hub, self.console, self.issuer, self.programs));
+        self.tasks.shut_down(self.shutdown_grace, programs).await;
+        drop((self.hub, self.console, self.issuer, self.command_agents));
         self.store.close().await;
         tracing::info!("stopped");
     }

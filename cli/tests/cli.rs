@@ -1,6 +1,6 @@
-//! The `interzone` binary as a user meets it: arguments in, words and an exit code out.
+//! Tests of the `interzone` binary: arguments, output and exit codes.
 //!
-//! Nothing is called from inside. What a message must look like is tested in `jsonrpc`.
+//! Message validation itself is tested in `jsonrpc`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -37,8 +37,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How a run ended.
-struct Run {
+/// Result of a run.
+struct RunOutput {
     code: Option<i32>,
     stdout: String,
     stderr: String,
@@ -50,27 +50,27 @@ fn interzone() -> Command {
     command
 }
 
-/// Runs the binary at the root of the repository, where the documented commands are given.
-fn run(arguments: &[&str]) -> Run {
-    finish(interzone().args(arguments), io::empty())
+/// Runs the binary at the root of the repository, where the documented commands work.
+fn run(arguments: &[&str]) -> RunOutput {
+    run_with_stdin(interzone().args(arguments), io::empty())
 }
 
-fn check_stdin(bytes: &[u8], options: &[&str]) -> Run {
+fn check_stdin(bytes: &[u8], options: &[&str]) -> RunOutput {
     let mut command = interzone();
-    finish(command.args(["check", "-"]).args(options), bytes)
+    run_with_stdin(command.args(["check", "-"]).args(options), bytes)
 }
 
-fn finish(command: &mut Command, mut stdin: impl Read) -> Run {
+fn run_with_stdin(command: &mut Command, mut stdin: impl Read) -> RunOutput {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The binary reads everything before it answers, or stops reading and goes.
+    // The binary reads everything before it answers, or stops reading and exits.
     let _ = io::copy(&mut stdin, &mut child.stdin.take().unwrap());
     let output = child.wait_with_output().unwrap();
-    Run {
+    RunOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -81,7 +81,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files of a folder below the root, by name.
+/// Returns the files of a folder below the root, sorted by name.
 fn files(folder: &str) -> Vec<String> {
     let mut files: Vec<String> = fs::read_dir(root().join(folder))
         .unwrap()
@@ -93,10 +93,10 @@ fn files(folder: &str) -> Vec<String> {
     files
 }
 
-const VALID: &str = "examples/messages";
-const INVALID: &str = "examples/messages/invalid";
+const VALID_EXAMPLES: &str = "examples/messages";
+const INVALID_EXAMPLES: &str = "examples/messages/invalid";
 
-/// What is wrong with each of the invalid examples; nothing for a batch, whose items have it.
+/// The problem of each invalid example; `None` for a batch, whose items have it.
 const PROBLEMS: &[(&str, Option<&str>)] = &[
     ("bare-error", Some("version_missing")),
     ("batch-with-a-bad-item", None),
@@ -116,17 +116,17 @@ const PROBLEMS: &[(&str, Option<&str>)] = &[
 ];
 
 #[test]
-fn every_example_is_judged_as_its_folder_says() {
-    for file in files(VALID) {
+fn check_classifies_every_example() {
+    for file in files(VALID_EXAMPLES) {
         let run = run(&["check", &file]);
         assert_eq!(run.code, Some(0), "{file}: {}", run.stdout);
         assert!(run.stdout.contains("valid "), "{file}: {}", run.stdout);
     }
     let listed: Vec<String> = PROBLEMS
         .iter()
-        .map(|(name, _)| format!("{INVALID}/{name}.json"))
+        .map(|(name, _)| format!("{INVALID_EXAMPLES}/{name}.json"))
         .collect();
-    assert_eq!(files(INVALID), listed, "PROBLEMS lists every file");
+    assert_eq!(files(INVALID_EXAMPLES), listed, "PROBLEMS lists every file");
     for (file, (_, problem)) in listed.iter().zip(PROBLEMS) {
         let run = run(&["check", file, "--output", "json"]);
         let report: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -136,41 +136,41 @@ fn every_example_is_judged_as_its_folder_says() {
     }
 }
 
-/// What is said about every file of a folder.
-fn told(folder: &str, options: &[&str]) -> String {
-    let mut told = String::new();
+/// Returns the output of `check` for every file of a folder.
+fn check_output(folder: &str, options: &[&str]) -> String {
+    let mut output = String::new();
     for file in files(folder) {
         let mut arguments = vec!["check", &file];
         arguments.extend(options);
         let run = run(&arguments);
         assert_eq!(run.stderr, "", "{file}");
-        writeln!(told, "--- {file}\n{}", run.stdout).unwrap();
+        writeln!(output, "--- {file}\n{}", run.stdout).unwrap();
     }
-    told
+    output
 }
 
 #[test]
-fn valid_examples_in_words() {
-    assert_snapshot!(told(VALID, &[]));
+fn valid_examples_as_text() {
+    assert_snapshot!(check_output(VALID_EXAMPLES, &[]));
 }
 
 #[test]
-fn invalid_examples_in_words() {
-    assert_snapshot!(told(INVALID, &[]));
+fn invalid_examples_as_text() {
+    assert_snapshot!(check_output(INVALID_EXAMPLES, &[]));
 }
 
 #[test]
-fn valid_examples_in_json() {
-    assert_snapshot!(told(VALID, &["--output", "json"]));
+fn valid_examples_as_json() {
+    assert_snapshot!(check_output(VALID_EXAMPLES, &["--output", "json"]));
 }
 
 #[test]
-fn invalid_examples_in_json() {
-    assert_snapshot!(told(INVALID, &["--output", "json"]));
+fn invalid_examples_as_json() {
+    assert_snapshot!(check_output(INVALID_EXAMPLES, &["--output", "json"]));
 }
 
 #[test]
-fn bytes_that_are_no_text_are_pointed_at() {
+fn invalid_utf8_is_located() {
     let run = check_stdin(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\xfe\"}", &[]);
     assert_eq!(run.code, Some(1));
     assert_snapshot!(run.stdout, @r#"
@@ -182,12 +182,12 @@ fn bytes_that_are_no_text_are_pointed_at() {
 }
 
 #[test]
-fn a_byte_order_mark_is_named() {
+fn byte_order_mark_gets_a_note() {
     let message = b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"method\":\"a\"}";
     let run = check_stdin(message, &[]);
     assert_eq!(run.code, Some(1));
     assert_snapshot!(run.stdout, @r#"
-    not valid: JSON allows no such character here (line 1, column 1)
+    not valid: JSON does not allow this character here (line 1, column 1)
     a server answers -32700 Parse error
       1 | \u{feff}{"jsonrpc":"2.0","method":"a"}
         | ^
@@ -199,7 +199,7 @@ fn a_byte_order_mark_is_named() {
 }
 
 #[test]
-fn a_blank_text_has_nothing_to_show() {
+fn blank_text_has_no_excerpt() {
     let run = check_stdin(&[b' '; 1000], &[]);
     assert_snapshot!(run.stdout, @r"
     not valid: nothing was sent; send one JSON-RPC message or a batch (line 1, column 1001)
@@ -208,10 +208,10 @@ fn a_blank_text_has_nothing_to_show() {
 }
 
 #[test]
-fn the_mark_stands_under_wide_characters() {
+fn marker_aligns_with_wide_characters() {
     let run = check_stdin("{\"題名\":\"日本語\",\"id\":nil}".as_bytes(), &[]);
     assert_snapshot!(run.stdout, @r#"
-    not valid: JSON allows no such character here (line 1, column 19)
+    not valid: JSON does not allow this character here (line 1, column 19)
     a server answers -32700 Parse error
       1 | {"題名":"日本語","id":nil}
         |                        ^
@@ -219,7 +219,7 @@ fn the_mark_stands_under_wide_characters() {
 }
 
 #[test]
-fn misuse_ends_with_2_and_the_way_out() {
+fn misuse_exits_with_2_and_advice() {
     let large = scratch("large.json");
     File::create(&large)
         .unwrap()
@@ -269,28 +269,29 @@ fn misuse_ends_with_2_and_the_way_out() {
             "--token-file",
             "nowhere",
         ],
-        &["execute", "--config", "nowhere.toml"],
-        &["execute", "--config", "Cargo.toml"],
+        &["serve", "execution", "--config", "nowhere.toml"],
+        &["serve", "execution", "--config", "Cargo.toml"],
         &["client", "list", "--folder", "nowhere"],
     ];
-    let mut told = String::new();
+    let mut output = String::new();
     for arguments in cases {
         let run = run(arguments);
         assert_eq!(run.code, Some(2), "{arguments:?}");
         assert_eq!(run.stdout, "", "{arguments:?}");
-        writeln!(told, "--- {arguments:?}\n{}", run.stderr).unwrap();
+        writeln!(output, "--- {arguments:?}\n{}", run.stderr).unwrap();
     }
-    assert_snapshot!(told.replace(large.to_str().unwrap(), "large.json"));
+    assert_snapshot!(output.replace(large.to_str().unwrap(), "large.json"));
 }
 
 #[test]
-fn help_is_good_to_read() {
-    let mut told = String::new();
+fn help_texts() {
+    let mut output = String::new();
     for arguments in [
         &["--help"][..],
         &["up", "--help"],
-        &["execute", "--help"],
-        &["verify", "--help"],
+        &["serve", "--help"],
+        &["serve", "execution", "--help"],
+        &["serve", "verification", "--help"],
         &["ask", "--help"],
         &["task", "--help"],
         &["task", "create", "--help"],
@@ -298,7 +299,7 @@ fn help_is_good_to_read() {
         &["call", "--help"],
         &["token", "--help"],
         &["client", "add", "--help"],
-        &["person", "--help"],
+        &["user", "--help"],
         &["policy", "explain", "--help"],
         &["feedback", "--help"],
         &["doctor", "--help"],
@@ -310,16 +311,16 @@ fn help_is_good_to_read() {
     ] {
         let run = run(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-        writeln!(told, "--- {arguments:?}\n{}", run.stdout).unwrap();
+        writeln!(output, "--- {arguments:?}\n{}", run.stdout).unwrap();
     }
-    assert_snapshot!(told);
+    assert_snapshot!(output);
 }
 
-/// Everything that a file may hold to drive a terminal or to deceive its reader.
+/// Control and bidirectional characters that a hostile file may contain.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}gnp.exe\u{2066}\u{200b}\r\u{8}";
 
 #[test]
-fn a_hostile_file_cannot_drive_the_terminal() {
+fn hostile_file_output_is_escaped() {
     let escaped: String = HOSTILE
         .encode_utf16()
         .map(|unit| format!("\\u{unit:04x}"))
@@ -334,14 +335,14 @@ fn a_hostile_file_cannot_drive_the_terminal() {
     for message in &messages {
         for options in [&[][..], &["--output", "json"]] {
             let run = check_stdin(message.as_bytes(), options);
-            let wild = |c: &char| *c != '\n' && HOSTILE.contains(*c) && !c.is_ascii_graphic();
-            assert_eq!(run.stdout.chars().find(wild), None, "{}", run.stdout);
+            let is_unsafe = |c: &char| *c != '\n' && HOSTILE.contains(*c) && !c.is_ascii_graphic();
+            assert_eq!(run.stdout.chars().find(is_unsafe), None, "{}", run.stdout);
         }
     }
 }
 
 #[test]
-fn json_gives_back_every_string_as_it_was() {
+fn json_output_preserves_strings() {
     let name = format!("{HOSTILE}題\"\\");
     let message = serde_json::json!({"jsonrpc": "2.0", "method": name, "id": name});
     let run = check_stdin(message.to_string().as_bytes(), &["--output", "json"]);
@@ -352,7 +353,7 @@ fn json_gives_back_every_string_as_it_was() {
 }
 
 #[test]
-fn notes_make_nothing_invalid() {
+fn notes_do_not_affect_validity() {
     let names = |bytes: &str| {
         let run = check_stdin(bytes.as_bytes(), &["--output", "json"]);
         assert_eq!(run.code, Some(0), "{bytes}");
@@ -382,7 +383,7 @@ fn notes_make_nothing_invalid() {
 }
 
 #[test]
-fn a_batch_beyond_all_measure_is_refused() {
+fn huge_batch_is_refused() {
     let batch = format!("[{}1]", "1,".repeat(100_000));
     let run = check_stdin(batch.as_bytes(), &["--output", "json"]);
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -391,7 +392,7 @@ fn a_batch_beyond_all_measure_is_refused() {
 }
 
 #[test]
-fn documents_show_what_the_binary_says() {
+fn documented_output_matches_binary() {
     const PROMPT: &str = "$ cargo run --release -- ";
     let mut shown = 0;
     for document in ["README.md", "docs/check.md"] {
@@ -408,7 +409,7 @@ fn documents_show_what_the_binary_says() {
     assert!(shown > 2, "only {shown} commands found");
 }
 
-/// A path for a file of this test run alone.
+/// Returns a path for a temporary file of the tests.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interzone-cli");
     fs::create_dir_all(&folder).unwrap();

@@ -1,21 +1,20 @@
-//! Who the caller is: credentials, the tokens they give, and where tokens come from. What a token
-//! is used for is not known here.
+//! Credentials of the caller and the tokens they provide.
 
-pub(crate) mod cache;
 pub(crate) mod discovery;
-pub(crate) mod endpoint;
 pub(crate) mod login;
 pub(crate) mod loopback;
 pub(crate) mod session;
+pub(crate) mod token_cache;
+pub(crate) mod token_endpoint;
 
 use crate::Secret;
 use crate::transport::BoxError;
-use session::Session;
+use session::LoginSession;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a client proves who calls.
+/// Credentials with which a client authenticates.
 ///
 /// ```
 /// use interzone_client::{ClientCredentials, Credentials};
@@ -30,18 +29,18 @@ use std::time::Duration;
 pub enum Credentials {
     /// The OAuth 2.0 client credentials grant.
     ClientCredentials(ClientCredentials),
-    /// A token that somebody else got and renews.
+    /// A fixed token that is obtained and renewed elsewhere.
     Bearer(Secret),
-    /// What a login in a browser gave.
-    AuthorizationCode(Session),
-    /// A source of the caller's own.
-    Provider(Provider),
+    /// A session from a browser login.
+    AuthorizationCode(LoginSession),
+    /// A custom token source.
+    Provider(TokenProvider),
 }
 
 impl Credentials {
-    /// Takes tokens from a source of the caller's own.
+    /// Uses a custom token source.
     pub fn provider(source: Arc<dyn TokenSource>) -> Self {
-        Self::Provider(Provider(source))
+        Self::Provider(TokenProvider(source))
     }
 }
 
@@ -51,16 +50,16 @@ impl From<ClientCredentials> for Credentials {
     }
 }
 
-impl From<Session> for Credentials {
-    fn from(session: Session) -> Self {
+impl From<LoginSession> for Credentials {
+    fn from(session: LoginSession) -> Self {
         Self::AuthorizationCode(session)
     }
 }
 
 /// A client's id and secret at an authorization server.
 ///
-/// Without a token endpoint the client asks the peer who issues its tokens. Without scopes each
-/// call asks for those that its method needs.
+/// Without a token endpoint, it is discovered from the peer. Without scopes, each call requests those that
+/// its method needs.
 ///
 /// ```
 /// use interzone_client::{Client, ClientCredentials};
@@ -77,18 +76,18 @@ pub struct ClientCredentials {
     pub client_id: String,
     /// The client's secret.
     pub secret: Secret,
-    /// Where tokens are issued; found out if not said.
+    /// The token endpoint; discovered if absent.
     pub token_url: Option<String>,
-    /// The scopes to ask for, whatever the method; those of the method if not said.
+    /// The scopes to request for every method; those of the method if absent.
     pub scopes: Option<Vec<String>>,
-    /// Whom the token is for, where the issuer wants to know.
+    /// The `audience` parameter, if the issuer requires it.
     pub audience: Option<String>,
-    /// The address that the token is for, where the issuer wants to know by RFC 8707.
+    /// The `resource` parameter (RFC 8707), if the issuer requires it.
     pub resource: Option<String>,
 }
 
 impl ClientCredentials {
-    /// Credentials of a client.
+    /// Creates the credentials of a client.
     pub fn new(client_id: impl Into<String>, secret: impl Into<Secret>) -> Self {
         Self {
             client_id: client_id.into(),
@@ -100,28 +99,28 @@ impl ClientCredentials {
         }
     }
 
-    /// Says where tokens are issued.
+    /// Sets the token endpoint.
     #[must_use]
     pub fn token_url(mut self, url: impl Into<String>) -> Self {
         self.token_url = Some(url.into());
         self
     }
 
-    /// Asks for these scopes, whatever the method.
+    /// Requests these scopes for every method.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Says whom the token is for.
+    /// Sets the audience of the token.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.audience = Some(audience.into());
         self
     }
 
-    /// Says which address the token is for.
+    /// Sets the resource of the token.
     #[must_use]
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
@@ -129,7 +128,7 @@ impl ClientCredentials {
     }
 }
 
-/// A source of tokens of the caller's own, to be given to [`Credentials::provider`].
+/// A custom source of tokens, for [`Credentials::provider`].
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -148,25 +147,25 @@ impl ClientCredentials {
 /// ```
 #[async_trait::async_trait]
 pub trait TokenSource: Send + Sync + 'static {
-    /// A token with these scopes, which are sorted. It is kept until it is due for renewal, or until
-    /// a peer refuses it.
+    /// Returns a token with these scopes, which are sorted. It is cached until it is due for renewal, or until
+    /// a peer rejects it.
     ///
     /// # Errors
-    /// There is no token to be had. The caller sees the error.
+    /// If no token is available. The caller gets the error.
     async fn token(&self, scopes: &[String]) -> Result<Token, BoxError>;
 }
 
 /// A [`TokenSource`] behind [`Credentials::Provider`].
 #[derive(Clone)]
-pub struct Provider(pub(crate) Arc<dyn TokenSource>);
+pub struct TokenProvider(pub(crate) Arc<dyn TokenSource>);
 
-impl fmt::Debug for Provider {
+impl fmt::Debug for TokenProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Provider")
+        f.write_str("TokenProvider")
     }
 }
 
-/// A bearer token and how long it lives.
+/// A bearer token with its lifetime.
 ///
 /// ```
 /// use interzone_client::Token;
@@ -182,7 +181,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A token that is used until a peer refuses it.
+    /// Creates a token that is used until a peer rejects it.
     pub fn new(secret: impl Into<Secret>) -> Self {
         Self {
             secret: secret.into(),
@@ -190,19 +189,19 @@ impl Token {
         }
     }
 
-    /// Says how long it lives from now on.
+    /// Sets the remaining lifetime.
     #[must_use]
     pub fn expires_in(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
         self
     }
 
-    /// The token itself.
+    /// Returns the token.
     pub fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// How long it lived when it was issued.
+    /// Returns the lifetime when it was issued.
     pub fn lifetime(&self) -> Option<Duration> {
         self.lifetime
     }

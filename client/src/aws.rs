@@ -1,16 +1,16 @@
-//! One cloud's way in: requests signed as AWS wants them, and its AgentCore as a transport. Nothing
-//! outside this module may know that such a cloud exists, but by the names of its errors.
+//! AWS support: request signing (SigV4) and Bedrock AgentCore as a transport. The rest of the crate knows only its
+//! error names.
 
 mod agentcore;
 mod chain;
+mod credential_http;
 mod credentials;
+mod environment;
 mod metadata;
-mod network;
-mod place;
 mod profiles;
 mod signer;
+mod sigv4;
 mod sts;
-mod v4;
 
 pub use agentcore::{AgentCore, AgentCoreAuth, AgentCoreOptions};
-pub use signer::{AwsKeys, AwsSigner, SignError, Signer};
+pub use signer::{AwsKeys, AwsSigner, RequestSigner, SignError};

@@ -1,17 +1,17 @@
-//! Several calls in one request. Answers may come in any order; each is handed to whom it answers.
+//! JSON-RPC batches. Responses may arrive in any order and are matched by id.
 
-use crate::answer;
-use crate::client::call::Outgoing;
-use crate::client::{Client, safety_of, scopes_of, written};
-use crate::error::{AnswerFault, Error};
-use crate::methods::{Reader, raw};
-use crate::retry::Safety;
+use crate::client::call::PreparedCall;
+use crate::client::{Client, encode_params, idempotency_of, required_scopes};
+use crate::error::{Error, InvalidResponse};
+use crate::methods::{ResultDecoder, decode_raw};
+use crate::response;
+use crate::retry::Idempotency;
 use interzone_jsonrpc::{self as jsonrpc, Message, MethodName, Notification, RawJson, Request};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Calls that are sent together.
+/// A JSON-RPC batch under construction.
 ///
 /// ```no_run
 /// # use interzone_client::{Client, Error};
@@ -32,20 +32,20 @@ pub struct Batch {
     client: Client,
     messages: Vec<Message<'static>>,
     methods: Vec<String>,
-    safety: Safety,
+    idempotency: Idempotency,
     failed: HashMap<i64, Error>,
-    waiting: Vec<i64>,
+    pending_ids: Vec<i64>,
 }
 
-/// Stands for one call of a batch until its answer is taken.
-pub struct Handle<T> {
+/// Handle to the result of one call of a batch.
+pub struct BatchHandle<T> {
     id: i64,
-    read: Reader<T>,
+    decode: ResultDecoder<T>,
 }
 
-impl<T> fmt::Debug for Handle<T> {
+impl<T> fmt::Debug for BatchHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({})", self.id)
+        write!(f, "BatchHandle({})", self.id)
     }
 }
 
@@ -55,32 +55,32 @@ impl Batch {
             client,
             messages: Vec::new(),
             methods: Vec::new(),
-            safety: Safety::Read,
+            idempotency: Idempotency::Idempotent,
             failed: HashMap::new(),
-            waiting: Vec::new(),
+            pending_ids: Vec::new(),
         }
     }
 
-    /// Adds a call by the method's name. A call that cannot be written fails when its answer is
-    /// taken; the others go all the same.
+    /// Adds a call by the method's name. A call that cannot be encoded fails when its result is taken; the
+    /// others are sent.
     pub fn call_raw<P: Serialize + ?Sized>(
         &mut self,
         method: &str,
         params: &P,
-    ) -> Handle<RawJson<'static>> {
-        self.add(method, params, raw)
+    ) -> BatchHandle<RawJson<'static>> {
+        self.add(method, params, decode_raw)
     }
 
-    /// Adds a notification, which has no answer.
+    /// Adds a notification, which has no response.
     ///
     /// # Errors
-    /// The method's name or the params cannot be sent.
+    /// If the method name or the params are invalid.
     pub fn notify<P: Serialize + ?Sized>(&mut self, method: &str, params: &P) -> Result<(), Error> {
         let name = MethodName::new(method.to_owned()).map_err(|_| Error::Method)?;
-        let note = Notification::new(name).with_params(written(params)?);
-        self.safety = Safety::Write;
+        let notification = Notification::new(name).with_params(encode_params(params)?);
+        self.idempotency = Idempotency::NotIdempotent;
         self.methods.push(method.to_owned());
-        self.messages.push(note.into());
+        self.messages.push(notification.into());
         Ok(())
     }
 
@@ -88,122 +88,124 @@ impl Batch {
         &mut self,
         method: &str,
         params: &P,
-        read: Reader<T>,
-    ) -> Handle<T> {
+        decode: ResultDecoder<T>,
+    ) -> BatchHandle<T> {
         let id = self.client.next_id();
         let name = MethodName::new(method.to_owned()).map_err(|_| Error::Method);
         let request = name.and_then(|name| {
-            let params = written(params)?;
+            let params = encode_params(params)?;
             Ok(Request::new(id, name).with_params(params))
         });
         match request {
             Ok(request) => {
-                if safety_of(method) == Safety::Write {
-                    self.safety = Safety::Write;
+                if idempotency_of(method) == Idempotency::NotIdempotent {
+                    self.idempotency = Idempotency::NotIdempotent;
                 }
                 self.methods.push(method.to_owned());
-                self.waiting.push(id);
+                self.pending_ids.push(id);
                 self.messages.push(request.into());
             }
             Err(error) => {
                 self.failed.insert(id, error);
             }
         }
-        Handle { id, read }
+        BatchHandle { id, decode }
     }
 
-    /// Sends the batch. One with nothing in it is not sent.
+    /// Sends the batch. An empty batch is not sent.
     ///
     /// # Errors
-    /// The batch as a whole failed or was refused. Calls that failed alone tell so when their
-    /// answers are taken.
+    /// If the whole batch failed or was rejected. Errors of single calls are returned by
+    /// [`BatchAnswers::take`].
     pub async fn send(self) -> Result<BatchAnswers, Error> {
         let mut outcomes: HashMap<i64, Result<RawJson<'static>, Error>> = (self.failed.into_iter())
             .map(|(id, error)| (id, Err(error)))
             .collect();
-        let mut strays = Vec::new();
+        let mut unmatched_ids = Vec::new();
         let mut messages = self.messages.into_iter();
         if let Some(first) = messages.next() {
-            let batch = messages.fold(jsonrpc::Batch::new(first), jsonrpc::Batch::with);
-            let outgoing = Outgoing {
+            let batch = messages.fold(jsonrpc::Batch::new(first), jsonrpc::Batch::with_message);
+            let call = PreparedCall {
                 body: batch.to_vec().into(),
-                scopes: scopes_of(self.methods.iter().map(String::as_str)),
-                safety: self.safety,
-                limit: self.client.batch_limit(),
+                scopes: required_scopes(self.methods.iter().map(String::as_str)),
+                idempotency: self.idempotency,
+                timeout: self.client.batch_timeout(),
             };
-            let waiting = &self.waiting;
-            let post = self.client.post(&outgoing, |reply| {
-                if waiting.is_empty() {
-                    answer::taken(reply)?;
+            let pending_ids = &self.pending_ids;
+            let post = self.client.post(&call, |reply| {
+                if pending_ids.is_empty() {
+                    response::check_notification(reply)?;
                     return Ok((HashMap::new(), Vec::new()));
                 }
-                sort(answer::results(reply)?, reply, waiting)
+                match_responses(response::decode_batch(reply)?, reply, pending_ids)
             });
-            let (found, unknown) = post.await?;
-            outcomes.extend(found);
-            strays = unknown;
+            let (matched, unmatched) = post.await?;
+            outcomes.extend(matched);
+            unmatched_ids = unmatched;
         }
-        for id in self.waiting {
-            let missing = || Err(AnswerFault::Missing(id.to_string()).into());
+        for id in self.pending_ids {
+            let missing = || Err(InvalidResponse::Missing(id.to_string()).into());
             outcomes.entry(id).or_insert_with(missing);
         }
-        Ok(BatchAnswers { outcomes, strays })
+        Ok(BatchAnswers {
+            outcomes,
+            unmatched_ids,
+        })
     }
 }
 
-type Sorted = (HashMap<i64, Result<RawJson<'static>, Error>>, Vec<String>);
+type MatchedResponses = (HashMap<i64, Result<RawJson<'static>, Error>>, Vec<String>);
 
-/// Finds out whom each response answers.
-fn sort(
+/// Matches responses to calls by id.
+fn match_responses(
     responses: Vec<jsonrpc::Response<'static>>,
-    reply: &crate::peer::Reply,
-    waiting: &[i64],
-) -> Result<Sorted, Error> {
-    let asked: std::collections::HashSet<i64> = waiting.iter().copied().collect();
-    let mut found = HashMap::new();
-    let mut strays = Vec::new();
+    reply: &crate::http_exchange::HttpReply,
+    pending_ids: &[i64],
+) -> Result<MatchedResponses, Error> {
+    let expected_ids: std::collections::HashSet<i64> = pending_ids.iter().copied().collect();
+    let mut matched = HashMap::new();
+    let mut unmatched_ids = Vec::new();
     for response in responses {
         let id = response.id().and_then(jsonrpc::RequestId::as_i64);
-        match id.filter(|id| asked.contains(id)) {
-            Some(id) if found.contains_key(&id) => {
-                // Which of the two is true cannot be told.
-                let twice = AnswerFault::Duplicate(id.to_string());
-                found.insert(id, Err(twice.into()));
+        match id.filter(|id| expected_ids.contains(id)) {
+            Some(id) if matched.contains_key(&id) => {
+                // It is not possible to tell which of the two is right.
+                let duplicate = InvalidResponse::Duplicate(id.to_string());
+                matched.insert(id, Err(duplicate.into()));
             }
             Some(id) => {
-                found.insert(id, answer::outcome(reply, response));
+                matched.insert(id, response::decode_response(reply, response));
             }
-            None => strays.push(
+            None => unmatched_ids.push(
                 response
                     .id()
                     .map_or_else(|| "null".to_owned(), ToString::to_string),
             ),
         }
     }
-    Ok((found, strays))
+    Ok((matched, unmatched_ids))
 }
 
-/// The answers to a batch.
+/// The results of a batch.
 #[derive(Debug)]
 pub struct BatchAnswers {
     outcomes: HashMap<i64, Result<RawJson<'static>, Error>>,
-    strays: Vec<String>,
+    unmatched_ids: Vec<String>,
 }
 
 impl BatchAnswers {
-    /// What became of one call.
+    /// Removes and returns the result of one call.
     ///
     /// # Errors
-    /// The call was refused, not answered, answered twice, or belongs to another batch.
-    pub fn take<T>(&mut self, handle: Handle<T>) -> Result<T, Error> {
+    /// If the call failed, was not answered, was answered twice, or belongs to another batch.
+    pub fn take<T>(&mut self, handle: BatchHandle<T>) -> Result<T, Error> {
         let outcome = self.outcomes.remove(&handle.id);
-        let missing = || Err(AnswerFault::Missing(handle.id.to_string()).into());
-        (handle.read)(&outcome.unwrap_or_else(missing)?)
+        let missing = || Err(InvalidResponse::Missing(handle.id.to_string()).into());
+        (handle.decode)(&outcome.unwrap_or_else(missing)?)
     }
 
-    /// The ids, as JSON, of answers to calls that nobody made. There are none unless the peer is
-    /// mistaken.
-    pub fn strays(&self) -> &[String] {
-        &self.strays
+    /// Returns the ids, as JSON, of responses without a matching call. There are none unless the peer has a bug.
+    pub fn unmatched_ids(&self) -> &[String] {
+        &self.unmatched_ids
     }
 }

@@ -1,14 +1,14 @@
-//! Leaves a peer alone that keeps failing, so that callers learn it at once and the peer can
-//! recover. It counts failures of the way and of the server, never refusals of a call.
+//! Circuit breaker: stops calling a peer that keeps failing, so that callers fail fast and the peer can
+//! recover. Transport and server failures count, application errors do not.
 //!
-//! It is told the time, so a test can be the clock.
+//! The time is passed in, so that tests control it.
 
-use crate::clock::after;
+use crate::clock::saturating_deadline;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When a failing peer is left alone, and for how long.
+/// Circuit breaker policy.
 ///
 /// ```
 /// use interzone_client::{BreakerPolicy, Client};
@@ -19,38 +19,38 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerPolicy {
-    /// So many failures in a row open the circuit; 0 never does.
-    pub failures: u32,
-    /// How long it stays open before one call may try.
+    /// Number of consecutive failures that open the circuit; 0 disables the breaker.
+    pub failure_threshold: u32,
+    /// Time before a probe is allowed.
     pub open_for: Duration,
 }
 
 impl Default for BreakerPolicy {
     fn default() -> Self {
         Self {
-            failures: 5,
+            failure_threshold: 5,
             open_for: Duration::from_secs(60),
         }
     }
 }
 
 impl BreakerPolicy {
-    /// Calls the peer whatever happens.
+    /// Disables the circuit breaker.
     pub fn never() -> Self {
         Self {
-            failures: 0,
+            failure_threshold: 0,
             ..Self::default()
         }
     }
 
-    /// Changes how many failures in a row open the circuit.
+    /// Sets the number of consecutive failures that open the circuit.
     #[must_use]
     pub fn failures(mut self, failures: u32) -> Self {
-        self.failures = failures;
+        self.failure_threshold = failures;
         self
     }
 
-    /// Changes how long it stays open.
+    /// Sets how long the circuit stays open.
     #[must_use]
     pub fn open_for(mut self, wait: Duration) -> Self {
         self.open_for = wait;
@@ -58,112 +58,112 @@ impl BreakerPolicy {
     }
 }
 
-/// How long to wait while another call probes: about as long as that takes.
-const PROBE: Duration = Duration::from_secs(1);
+/// Retry delay while another call probes: about as long as a probe takes.
+const PROBE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
     policy: BreakerPolicy,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum BreakerState {
     Closed {
         failures: u32,
     },
     Open {
         until: Instant,
     },
-    /// One call is trying.
+    /// One call is probing the peer.
     Probing,
 }
 
-/// Leave to call once. Dropping it without a word, as a cancelled call does, says nothing about the
-/// peer, but lets the next call probe.
+/// Permit for one call. Dropping it without a result, as a cancelled call does, says nothing about the peer,
+/// but lets the next call probe.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct BreakerPermit {
     breaker: Arc<Breaker>,
-    probe: bool,
-    told: bool,
+    is_probe: bool,
+    is_reported: bool,
 }
 
 impl Breaker {
     pub(crate) fn new(policy: BreakerPolicy) -> Arc<Self> {
         Arc::new(Self {
             policy,
-            state: Mutex::new(State::Closed { failures: 0 }),
+            state: Mutex::new(BreakerState::Closed { failures: 0 }),
         })
     }
 
-    /// Leave to call, or how long to wait for it.
-    pub(crate) fn admit(self: &Arc<Self>, now: Instant) -> Result<Permit, Duration> {
+    /// Returns a permit, or the time to wait for one.
+    pub(crate) fn try_acquire(self: &Arc<Self>, now: Instant) -> Result<BreakerPermit, Duration> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let probe = match *state {
-            State::Closed { .. } => false,
-            State::Open { until } if now >= until => {
-                *state = State::Probing;
+        let is_probe = match *state {
+            BreakerState::Closed { .. } => false,
+            BreakerState::Open { until } if now >= until => {
+                *state = BreakerState::Probing;
                 true
             }
-            State::Open { until } => return Err(until.duration_since(now)),
-            State::Probing => return Err(PROBE),
+            BreakerState::Open { until } => return Err(until.duration_since(now)),
+            BreakerState::Probing => return Err(PROBE_RETRY_DELAY),
         };
-        Ok(Permit {
+        Ok(BreakerPermit {
             breaker: self.clone(),
-            probe,
-            told: false,
+            is_probe,
+            is_reported: false,
         })
     }
 
-    fn change(&self, to: impl FnOnce(&State) -> State) {
+    fn update(&self, next_state: impl FnOnce(&BreakerState) -> BreakerState) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = to(&state);
+        *state = next_state(&state);
     }
 }
 
-impl Permit {
-    /// The peer answered, whatever it said.
-    pub(crate) fn success(mut self) {
-        self.told = true;
-        let probe = self.probe;
-        self.breaker.change(|state| match state {
-            // A call from before the circuit opened does not close it: only the probe does.
-            State::Open { until } if !probe => State::Open { until: *until },
-            State::Probing if !probe => State::Probing,
-            _ => State::Closed { failures: 0 },
+impl BreakerPermit {
+    /// The peer answered, with or without an error.
+    pub(crate) fn report_success(mut self) {
+        self.is_reported = true;
+        let is_probe = self.is_probe;
+        self.breaker.update(|state| match state {
+            // A call from before the circuit opened does not close it: only a probe does.
+            BreakerState::Open { until } if !is_probe => BreakerState::Open { until: *until },
+            BreakerState::Probing if !is_probe => BreakerState::Probing,
+            _ => BreakerState::Closed { failures: 0 },
         });
     }
 
     /// The peer was not reached, or failed.
-    pub(crate) fn failure(mut self, now: Instant) {
-        self.told = true;
+    pub(crate) fn report_failure(mut self, now: Instant) {
+        self.is_reported = true;
         let policy = self.breaker.policy;
-        let open = State::Open {
-            until: after(now, policy.open_for),
+        let open = BreakerState::Open {
+            until: saturating_deadline(now, policy.open_for),
         };
-        let probe = self.probe;
-        self.breaker.change(|state| match state {
-            State::Closed { failures } => {
+        let is_probe = self.is_probe;
+        self.breaker.update(|state| match state {
+            BreakerState::Closed { failures } => {
                 let failures = failures.saturating_add(1);
-                if policy.failures > 0 && failures >= policy.failures {
+                if policy.failure_threshold > 0 && failures >= policy.failure_threshold {
                     open
                 } else {
-                    State::Closed { failures }
+                    BreakerState::Closed { failures }
                 }
             }
-            State::Probing if probe => open,
-            State::Probing => State::Probing,
-            State::Open { until } => State::Open { until: *until },
+            BreakerState::Probing if is_probe => open,
+            BreakerState::Probing => BreakerState::Probing,
+            BreakerState::Open { until } => BreakerState::Open { until: *until },
         });
     }
 }
 
-impl Drop for Permit {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
-        if self.probe && !self.told {
-            // Open, but due: whoever comes next probes.
+        if self.is_probe && !self.is_reported {
+            // Open but due: the next call probes.
             let due = Instant::now();
-            self.breaker.change(|_| State::Open { until: due });
+            self.breaker.update(|_| BreakerState::Open { until: due });
         }
     }
 }

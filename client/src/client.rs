@@ -1,19 +1,19 @@
-//! The client: one peer, and who calls it. How a call is sent, renewed and retried is in `call`, what
-//! methods take and give in `methods`.
+//! The client of one peer with one set of credentials. Sending and retrying is in `call`, the typed methods are
+//! in `methods`.
 
 pub(crate) mod call;
 
 use crate::Secret;
-use crate::answer;
 use crate::auth::Credentials;
-use crate::auth::cache::Tokens;
+use crate::auth::token_cache::TokenCache;
 use crate::batch::Batch;
 use crate::error::{Error, TokenError};
-use crate::options::{ClientBuilder, Settings};
-use crate::peer::Peers;
-use crate::retry::Safety;
-use crate::transport::Conversation;
-use call::Outgoing;
+use crate::http_exchange::PeerPool;
+use crate::options::{ClientBuilder, ClientSettings};
+use crate::response;
+use crate::retry::Idempotency;
+use crate::transport::ConversationName;
+use call::PreparedCall;
 use http::HeaderValue;
 use interzone_jsonrpc::{MethodName, Notification, RawJson, Request};
 use interzone_protocol::{acp, zone};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use url::Url;
 
-/// Calls one agent, or one zone of agents. Clones share connections, tokens and the circuit breaker.
+/// Client of one agent or zone. Clones share connections, tokens and the circuit breaker.
 ///
 /// ```no_run
 /// use interzone_client::{Client, ClientCredentials};
@@ -43,50 +43,50 @@ use url::Url;
 ///     .await?;
 /// let mut watch = client.watch_task(&task.task_id, None);
 /// while let Some(event) = watch.next().await {
-///     tracing::info!(event = ?event?, "news");
+///     tracing::info!(event = ?event?, "task event");
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    inner: Arc<Inner>,
-    tokens: Arc<Tokens>,
-    context: Context,
+    shared: Arc<ClientShared>,
+    tokens: Arc<TokenCache>,
+    context: CallContext,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ClientShared {
     base: Url,
-    settings: Settings,
-    peers: Arc<Peers>,
-    token_peers: Arc<Peers>,
+    settings: ClientSettings,
+    peers: Arc<PeerPool>,
+    token_peers: Arc<PeerPool>,
     next_id: AtomicI64,
 }
 
-/// What goes with every call of one clone.
+/// Per-clone options of calls.
 #[derive(Clone, Debug, Default)]
-struct Context {
+struct CallContext {
     correlation: Option<HeaderValue>,
     trace_parent: Option<HeaderValue>,
     timeout: Option<Duration>,
-    conversation: Option<Conversation>,
+    conversation: Option<ConversationName>,
 }
 
 impl Client {
-    /// Begins a client for the agent at this address. `/jsonrpc` is appended to it for calls.
+    /// Starts building a client for the agent at this URL. `/jsonrpc` is appended to it for calls.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::new(url.into())
     }
 
     pub(crate) fn assemble(
         base: Url,
-        settings: Settings,
-        peers: Arc<Peers>,
-        token_peers: Arc<Peers>,
+        settings: ClientSettings,
+        peers: Arc<PeerPool>,
+        token_peers: Arc<PeerPool>,
         credentials: Option<Credentials>,
     ) -> Self {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(ClientShared {
             base,
             settings,
             peers,
@@ -94,24 +94,24 @@ impl Client {
             next_id: AtomicI64::new(1),
         });
         Self {
-            tokens: Arc::new(tokens(&inner, credentials)),
-            inner,
-            context: Context::default(),
+            tokens: Arc::new(new_token_cache(&inner, credentials)),
+            shared: inner,
+            context: CallContext::default(),
         }
     }
 
-    /// The same client for somebody else: the connections stay, the tokens do not.
+    /// Returns a client with other credentials: connections are shared, tokens are not.
     #[must_use]
     pub fn with_credentials(&self, credentials: impl Into<Credentials>) -> Self {
         Self {
-            inner: self.inner.clone(),
-            tokens: Arc::new(tokens(&self.inner, Some(credentials.into()))),
+            shared: self.shared.clone(),
+            tokens: Arc::new(new_token_cache(&self.shared, Some(credentials.into()))),
             context: self.context.clone(),
         }
     }
 
-    /// The same client whose calls all carry this `x-correlation-id`. Otherwise each call gets one of
-    /// its own. One that no header may hold is left out.
+    /// Returns a client whose calls all have this `x-correlation-id`. By default each call gets a new one. An
+    /// id that is not a valid header value is ignored.
     #[must_use]
     pub fn with_correlation(&self, id: &str) -> Self {
         let mut client = self.clone();
@@ -119,7 +119,7 @@ impl Client {
         client
     }
 
-    /// The same client whose calls belong to a trace, by its W3C `traceparent`.
+    /// Returns a client whose calls belong to a trace, by its W3C `traceparent`.
     #[must_use]
     pub fn with_trace_parent(&self, trace_parent: &str) -> Self {
         let mut client = self.clone();
@@ -127,7 +127,7 @@ impl Client {
         client
     }
 
-    /// The same client whose calls may each take so long, whatever the method.
+    /// Returns a client with this timeout per call, for every method.
     #[must_use]
     pub fn with_timeout(&self, limit: Duration) -> Self {
         let mut client = self.clone();
@@ -135,12 +135,12 @@ impl Client {
         client
     }
 
-    /// The same client whose calls belong to one conversation, such as a thread, by whatever name it
-    /// has. Transports that keep a session for each conversation go by it, and others do not mind.
+    /// Returns a client whose calls belong to one conversation, such as a thread. Transports with a session per
+    /// conversation use the name, others ignore it.
     #[must_use]
     pub fn with_conversation(&self, name: &str) -> Self {
         let mut client = self.clone();
-        client.context.conversation = Some(Conversation::new(name));
+        client.context.conversation = Some(ConversationName::new(name));
         client
     }
 
@@ -148,26 +148,26 @@ impl Client {
         self.context.conversation.is_some()
     }
 
-    /// The address of the agent, without `/jsonrpc`.
+    /// Returns the URL of the agent, without `/jsonrpc`.
     pub fn url(&self) -> &Url {
-        &self.inner.base
+        &self.shared.base
     }
 
-    /// A token with these scopes, from the cache if there is one.
+    /// Returns a token with these scopes, from the cache if possible.
     ///
     /// # Errors
-    /// The client has no credentials, or the authorization server gives no token.
+    /// If the client has no credentials, or the authorization server issues no token.
     pub async fn token(&self, scopes: &[&str]) -> Result<Secret, Error> {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        let token = self.tokens.get(&sorted(scopes)).await?;
+        let token = self.tokens.get(&sort_scopes(scopes)).await?;
         token.ok_or_else(|| TokenError::NoCredentials.into())
     }
 
-    /// Calls a method by its name and gives its result as it was sent. It is not retried where it
-    /// might do something twice: of methods that we do not know, that is assumed.
+    /// Calls a method by name and returns the undecoded result. It is not retried unless the method is known to
+    /// be idempotent.
     ///
     /// # Errors
-    /// The call failed or was refused, as [`Error`] tells.
+    /// If the call failed; see [`Error`].
     pub async fn call_raw<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -175,84 +175,83 @@ impl Client {
     ) -> Result<RawJson<'static>, Error> {
         let id = self.next_id();
         let name = MethodName::new(method).map_err(|_| Error::Method)?;
-        let request = Request::new(id, name).with_params(written(params)?);
+        let request = Request::new(id, name).with_params(encode_params(params)?);
         let mut body = Vec::new();
         request.write_to(&mut body);
-        let outgoing = Outgoing {
+        let call = PreparedCall {
             body: body.into(),
-            scopes: scopes_of([method]),
-            safety: safety_of(method),
-            limit: self.limit(method),
+            scopes: required_scopes([method]),
+            idempotency: idempotency_of(method),
+            timeout: self.timeout(method),
         };
         let id = id.into();
-        self.post(&outgoing, |reply| answer::result(reply, &id))
+        self.post(&call, |reply| response::decode_result(reply, &id))
             .await
     }
 
-    /// Tells the peer something without waiting for it to be done. The peer answers nothing, so all
-    /// that is known afterwards is that it took the message.
+    /// Sends a notification. The peer sends no response, so success means only that it accepted the message.
     ///
     /// # Errors
-    /// The peer was not reached, or refused the message as a whole.
+    /// If the peer was not reached, or rejected the message.
     pub async fn notify<P: Serialize + ?Sized>(
         &self,
         method: &str,
         params: &P,
     ) -> Result<(), Error> {
         let name = MethodName::new(method).map_err(|_| Error::Method)?;
-        let note = Notification::new(name).with_params(written(params)?);
+        let notification = Notification::new(name).with_params(encode_params(params)?);
         let mut body = Vec::new();
-        note.write_to(&mut body);
-        let outgoing = Outgoing {
+        notification.write_to(&mut body);
+        let call = PreparedCall {
             body: body.into(),
-            scopes: scopes_of([method]),
-            safety: Safety::Write,
-            limit: self.limit(method),
+            scopes: required_scopes([method]),
+            idempotency: Idempotency::NotIdempotent,
+            timeout: self.timeout(method),
         };
-        self.post(&outgoing, answer::taken).await
+        self.post(&call, response::check_notification).await
     }
 
-    /// Begins a batch: several calls in one request.
+    /// Starts a batch: several calls in one request.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
     }
 
     pub(crate) fn next_id(&self) -> i64 {
-        self.inner.next_id.fetch_add(1, Ordering::Relaxed)
+        self.shared.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.inner.settings
+    pub(crate) fn settings(&self) -> &ClientSettings {
+        &self.shared.settings
     }
 
-    pub(crate) fn token_peers(&self) -> &Arc<Peers> {
-        &self.inner.token_peers
+    pub(crate) fn token_peers(&self) -> &Arc<PeerPool> {
+        &self.shared.token_peers
     }
 
-    pub(crate) fn batch_limit(&self) -> Duration {
-        let own = self.context.timeout;
-        own.unwrap_or_else(|| self.inner.settings.timeouts.of_batch())
+    pub(crate) fn batch_timeout(&self) -> Duration {
+        let timeout = self.context.timeout;
+        timeout.unwrap_or_else(|| self.shared.settings.timeouts.for_batch())
     }
 
-    pub(crate) fn limit(&self, method: &str) -> Duration {
-        let own = self.context.timeout;
-        own.unwrap_or_else(|| self.inner.settings.timeouts.of(method))
+    pub(crate) fn timeout(&self, method: &str) -> Duration {
+        let timeout = self.context.timeout;
+        timeout.unwrap_or_else(|| self.shared.settings.timeouts.for_method(method))
     }
 
-    /// An address below the agent's. Each piece is one segment, whatever it holds.
-    pub(crate) fn at(&self, first: &str, rest: &[&str]) -> Url {
-        let mut url = self.inner.base.clone();
+    /// Returns a URL below the agent's. Each part is one escaped path segment.
+    pub(crate) fn endpoint_url(&self, first: &str, segments: &[&str]) -> Url {
+        let mut url = self.shared.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend([first].into_iter().filter(|piece| !piece.is_empty()));
-            path.extend(rest);
+            path.extend(segments);
         }
         url
     }
 }
 
-fn tokens(inner: &Inner, credentials: Option<Credentials>) -> Tokens {
-    Tokens::new(
+fn new_token_cache(inner: &ClientShared, credentials: Option<Credentials>) -> TokenCache {
+    TokenCache::new(
         credentials,
         inner.base.clone(),
         inner.token_peers.clone(),
@@ -260,39 +259,41 @@ fn tokens(inner: &Inner, credentials: Option<Credentials>) -> Tokens {
     )
 }
 
-pub(crate) fn written<P: Serialize + ?Sized>(params: &P) -> Result<RawJson<'static>, Error> {
-    RawJson::of(params).map_err(|source| Error::Params(Arc::new(source)))
+pub(crate) fn encode_params<P: Serialize + ?Sized>(params: &P) -> Result<RawJson<'static>, Error> {
+    RawJson::from_value(params).map_err(|source| Error::Params(Arc::new(source)))
 }
 
-pub(crate) fn safety_of(method: &str) -> Safety {
+pub(crate) fn idempotency_of(method: &str) -> Idempotency {
     let acp = acp::Method::from_name(method);
     let zone = zone::Method::from_name(method);
     match (acp, zone) {
-        (Some(acp::Method::TasksGet | acp::Method::TasksList | acp::Method::PairsFind), _)
-        | (_, Some(zone::Method::GetTaskResult | zone::Method::GetAgentCard)) => Safety::Read,
-        // What is told twice is kept once.
-        (_, Some(zone::Method::Feedback)) => Safety::Read,
-        _ => Safety::Write,
+        (Some(acp::Method::TasksGet | acp::Method::TasksList | acp::Method::RequestsFind), _)
+        | (_, Some(zone::Method::GetTaskResult | zone::Method::GetAgentCard)) => {
+            Idempotency::Idempotent
+        }
+        // Repeated feedback is stored once.
+        (_, Some(zone::Method::Feedback)) => Idempotency::Idempotent,
+        _ => Idempotency::NotIdempotent,
     }
 }
 
-/// The scopes that calls to these methods need, sorted, each once.
-pub(crate) fn scopes_of<'m>(methods: impl IntoIterator<Item = &'m str>) -> Vec<String> {
-    let of = |name| {
+/// Returns the scopes needed by these methods, sorted and without duplicates.
+pub(crate) fn required_scopes<'m>(methods: impl IntoIterator<Item = &'m str>) -> Vec<String> {
+    let method_scopes = |name| {
         let acp = acp::Method::from_name(name).map(|method| method.scopes().to_vec());
         acp.or_else(|| zone::Method::from_name(name).map(|method| method.scopes().to_vec()))
     };
-    let scopes = methods.into_iter().filter_map(of).flatten();
+    let scopes = methods.into_iter().filter_map(method_scopes).flatten();
     let mut scopes: Vec<String> = scopes.map(|scope| scope.name().to_owned()).collect();
     if scopes.is_empty() {
         // Every method needs this one.
         let identify = acp::Scope::AgentIdentify;
         scopes.push(identify.name().to_owned());
     }
-    sorted(scopes)
+    sort_scopes(scopes)
 }
 
-pub(crate) fn sorted(mut scopes: Vec<String>) -> Vec<String> {
+pub(crate) fn sort_scopes(mut scopes: Vec<String>) -> Vec<String> {
     scopes.sort_unstable();
     scopes.dedup();
     scopes

@@ -1,15 +1,15 @@
-//! What can go wrong between a caller and an agent, and whether trying again helps.
+//! Errors of the client, and which of them can be retried.
 //!
-//! Errors are cheap to clone, because one failed refresh of a token is told to many waiters. No
-//! token or secret may enter one.
+//! Errors are cheap to clone, because a failed token refresh is reported to all its waiters. They never
+//! contain a token or a secret.
 
 use crate::transport::TransportError;
 use http::StatusCode;
-use interzone_jsonrpc::{ErrorCode, Problem, RawJson};
+use interzone_jsonrpc::{ErrorCode, InvalidMessageKind, RawJson};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a call did not succeed.
+/// Error of a call.
 ///
 /// ```
 /// use interzone_client::{Client, Error};
@@ -21,92 +21,92 @@ use std::time::Duration;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client cannot be built like this.
+    /// The client configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The peer answered with an error of its dialect.
+    /// The peer answered with a JSON-RPC error.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Rpc(#[from] RpcError),
     /// The peer answered with an HTTP status and no JSON-RPC message.
     #[error("the peer answered with HTTP status {status} and no JSON-RPC message")]
     Http {
-        /// The status.
+        /// The HTTP status.
         status: StatusCode,
-        /// How long the peer asks to wait.
+        /// The peer's `Retry-After`.
         retry_after: Option<Duration>,
     },
     /// The peer could not be reached, or the connection broke.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The call took longer than it may. Whether it was done is not known.
-    #[error("no answer within {} ms", after.as_millis())]
+    /// The call timed out. It may or may not have been executed.
+    #[error("no response within {} ms", after.as_millis())]
     TimedOut {
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
-    /// The peer's answer cannot be understood.
+    /// The peer's response is invalid.
     #[error(transparent)]
-    Answer(#[from] AnswerFault),
-    /// The peer failed so often that it is left alone for a while.
+    InvalidResponse(#[from] InvalidResponse),
+    /// The circuit breaker is open after repeated failures.
     #[error("the peer failed repeatedly, so it is not called for another {} ms", retry_in.as_millis())]
     CircuitOpen {
-        /// When the next call may try again.
+        /// Time until the next call is allowed.
         retry_in: Duration,
     },
-    /// No token could be had.
+    /// No token is available.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The params have no JSON form.
-    #[error("the params cannot be written as JSON")]
+    /// The params cannot be encoded as JSON.
+    #[error("the params cannot be encoded as JSON")]
     Params(#[source] Arc<serde_json::Error>),
-    /// The task goes on, but the time to wait for it is over.
-    #[error("the task was not done within {} ms", after.as_millis())]
-    OutOfTime {
-        /// The task, which can be asked about later.
+    /// The task is still running, but the time to wait for it is over.
+    #[error("the task did not finish within {} ms", after.as_millis())]
+    TaskTimeout {
+        /// The task, whose result can be requested later.
         task_id: String,
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
     },
-    /// What came of a task could not be asked.
-    #[error("what came of the task cannot be asked: {0}")]
+    /// The result of a task could not be requested.
+    #[error("the task result could not be requested: {0}")]
     Poll(#[source] Arc<Error>),
-    /// The name cannot be a method's.
-    #[error("a method needs a name that is not empty and does not begin with `rpc.`")]
+    /// The method name is invalid.
+    #[error("a method name must not be empty or begin with `rpc.`")]
     Method,
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody changing anything. It does not say
-    /// that a write was not done: after [`Error::TimedOut`] or a broken connection, look first.
+    /// Returns true if the same call may succeed later. It does not mean that a write was not executed: after
+    /// [`Error::TimedOut`] or a broken connection, check first.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Params(_) | Self::Method | Self::Answer(_) => false,
-            Self::Refused(refusal) => refusal.is_retryable(),
-            Self::Http { status, .. } => is_passing(*status),
+            Self::Config(_) | Self::Params(_) | Self::Method | Self::InvalidResponse(_) => false,
+            Self::Rpc(refusal) => refusal.is_retryable(),
+            Self::Http { status, .. } => is_transient(*status),
             Self::Transport(error) => error.is_retryable(),
-            Self::TimedOut { .. } | Self::CircuitOpen { .. } | Self::OutOfTime { .. } => true,
+            Self::TimedOut { .. } | Self::CircuitOpen { .. } | Self::TaskTimeout { .. } => true,
             Self::Poll(error) => error.is_retryable(),
             Self::Token(error) => error.is_retryable(),
         }
     }
 
-    /// The refusal, if the peer sent one.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    /// Returns the JSON-RPC error, if the peer sent one.
+    pub fn rpc_error(&self) -> Option<&RpcError> {
         match self {
-            Self::Refused(refusal) => Some(refusal),
+            Self::Rpc(error) => Some(error),
             _ => None,
         }
     }
 
-    /// The JSON-RPC error code, if the peer sent one.
+    /// Returns the JSON-RPC error code, if the peer sent one.
     pub fn code(&self) -> Option<ErrorCode> {
-        self.refusal().map(|refusal| refusal.code)
+        self.rpc_error().map(|error| error.code)
     }
 
-    /// How long to wait before trying again, if anybody said so.
+    /// Returns the time to wait before a retry, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused(refusal) => refusal.retry_after,
+            Self::Rpc(refusal) => refusal.retry_after,
             Self::Http { retry_after, .. } => *retry_after,
             Self::CircuitOpen { retry_in } => Some(*retry_in),
             Self::Token(TokenError::Unreachable(error)) => error.retry_after(),
@@ -115,142 +115,141 @@ impl Error {
     }
 }
 
-/// Statuses that say "not now" and not "never".
-pub(crate) fn is_passing(status: StatusCode) -> bool {
+/// Returns true for statuses of transient failures.
+pub(crate) fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-/// An error that the peer sent: its code, its words and whatever data came with them.
+/// JSON-RPC error response of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 #[non_exhaustive]
-pub struct Refusal {
+pub struct RpcError {
     /// The JSON-RPC error code.
     pub code: ErrorCode,
-    /// The peer's words.
+    /// The error message.
     pub message: String,
-    /// What else the peer tells, as it was sent.
+    /// The `data` member, as it was sent.
     pub data: Option<RawJson<'static>>,
-    /// The HTTP status it came with.
+    /// The HTTP status of the response.
     pub status: StatusCode,
-    /// How long the peer asks to wait.
+    /// The peer's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
-impl Refusal {
-    /// Whether the same call may succeed later without anybody changing anything.
+impl RpcError {
+    /// Returns true if the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         use interzone_protocol::acp::codes;
         self.code == codes::RATE_LIMITED
             || self.code == ErrorCode::INTERNAL_ERROR
             || self.code == codes::AGENT_NOT_AVAILABLE
-            || is_passing(self.status)
+            || is_transient(self.status)
     }
 
-    /// The member `name` of the data as a `T`, if it is there and is one.
-    pub fn detail<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+    /// Returns the member `name` of the data as a `T`, if it exists and has that type.
+    pub fn data_field<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         let data: serde_json::Map<String, serde_json::Value> = self.data.as_ref()?.decode().ok()?;
         serde_json::from_value(data.get(name)?.clone()).ok()
     }
 }
 
-/// Why a client cannot be built.
+/// Error in the configuration of a client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The address is not a URL that can be called.
+    /// The URL is not valid.
     #[error("the address is not an http or https URL with a host")]
     Address,
-    /// The address names a user or a password.
-    #[error("an address must not carry a user name or a password: use credentials")]
+    /// The URL contains a user name or a password.
+    #[error("an address must not contain a user name or a password: use credentials")]
     UserInfo,
-    /// The address is not https.
+    /// The URL is not https.
     #[error("{host} would be called over plain http: use https, or allow http for development")]
     PlainHttp {
         /// The host.
         host: String,
     },
-    /// A certificate or key cannot be read.
+    /// A certificate or key is not valid PEM.
     #[error("{what} cannot be read as PEM")]
     Pem {
-        /// Which one.
+        /// The invalid item.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// A file cannot be read.
     #[error("the CA file {path} cannot be read")]
     File {
-        /// Which one.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<std::io::Error>,
     },
-    /// The proxy's address is not a URL.
-    #[error("the proxy's address is not a URL")]
+    /// The proxy URL is invalid.
+    #[error("the proxy address is not a URL")]
     Proxy,
-    /// A header's value has characters that no header may have.
-    #[error("{what} has characters that no header may have")]
+    /// A header value contains invalid characters.
+    #[error("{what} contains characters that are not allowed in a header")]
     Header {
-        /// Which one.
+        /// The invalid item.
         what: &'static str,
     },
-    /// The runtime's name is not one.
+    /// The runtime ARN is invalid.
     #[error(
         "the runtime's ARN must look like arn:aws:bedrock-agentcore:REGION:ACCOUNT:runtime/NAME"
     )]
     Arn,
-    /// The session's id does not fit.
-    #[error("a session's id must have 33 to 256 characters")]
+    /// The session id has an invalid length.
+    #[error("a session id must have 33 to 256 characters")]
     Session,
     /// TLS cannot be set up.
     #[error("TLS cannot be set up")]
     Tls(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// Why an answer cannot be understood.
+/// Error in a peer's response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AnswerFault {
-    /// It is not a valid message.
-    #[error("the answer is not valid JSON-RPC: {0}")]
-    Envelope(Problem),
-    /// It is a message, but not a response, or a batch where one was due, or the reverse.
-    #[error("the answer is not the kind of message that was due")]
-    Kind,
-    /// It answers another call.
-    #[error("the answer's id is {received}, and {expected} was asked")]
+pub enum InvalidResponse {
+    /// It is not a valid JSON-RPC message.
+    #[error("the response is not valid JSON-RPC: {0}")]
+    Envelope(InvalidMessageKind),
+    /// It is not a response, or a batch where a single response was expected, or the reverse.
+    #[error("the response is not the expected kind of message")]
+    UnexpectedKind,
+    /// It has the id of another call.
+    #[error("the response has the id {received}, expected {expected}")]
     IdMismatch {
-        /// The id that was sent, as JSON.
+        /// The id of the request, as JSON.
         expected: String,
-        /// The id that came back, as JSON.
+        /// The id of the response, as JSON.
         received: String,
     },
-    /// One call of a batch was answered twice.
-    #[error("the id {0} was answered twice")]
+    /// Two responses of a batch have the same id.
+    #[error("the batch has two responses to the call with the id {0}")]
     Duplicate(String),
-    /// One call of a batch was not answered.
-    #[error("the batch has no answer to the call with the id {0}")]
+    /// A call of a batch has no response.
+    #[error("the batch has no response to the call with the id {0}")]
     Missing(String),
-    /// The result is not what the method gives. The words may quote it, so they are for the caller
-    /// and not for a log.
-    #[error("the result is not what the method gives: {0}")]
-    Result(String),
-    /// The body is not JSON, by its own account.
-    #[error("the answer's content type is not {expected}")]
+    /// The result does not match the method's type. The text may quote the result, so it must not be logged.
+    #[error("the result does not match the method: {0}")]
+    InvalidResult(String),
+    /// The content type is not the expected one.
+    #[error("the content type of the response is not {expected}")]
     ContentType {
-        /// What was due.
+        /// The expected content type.
         expected: &'static str,
     },
-    /// The body is larger than the client takes.
-    #[error("the answer is larger than {limit} bytes")]
+    /// The body exceeds the size limit.
+    #[error("the response is larger than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// An event of a watch is larger than the client takes.
+    /// An event of a watch exceeds the size limit.
     #[error("an event is larger than {limit} bytes")]
     EventTooLarge {
         /// The limit.
@@ -258,63 +257,63 @@ pub enum AnswerFault {
     },
 }
 
-/// Why no token could be had.
+/// Error while getting a token.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The client has no credentials, and the peer wants some.
-    #[error("the peer wants a token: give the client credentials")]
+    /// The peer requires a token and the client has no credentials.
+    #[error("the peer requires a token: configure credentials for the client")]
     NoCredentials,
-    /// Nobody says where tokens are issued.
-    #[error("the token endpoint cannot be found: name it in the credentials")]
+    /// No token endpoint was discovered.
+    #[error("the token endpoint cannot be found: set it in the credentials")]
     NoEndpoint,
-    /// The issuer, or one of its endpoints, may not be used.
-    #[error("the authorization server {host} may not be used: it must be https")]
+    /// The issuer or one of its endpoints is not https.
+    #[error("the authorization server {host} cannot be used: it must be https")]
     Insecure {
-        /// Its host.
+        /// Host of the URL.
         host: String,
     },
-    /// The issuer's metadata contradict themselves.
-    #[error("the authorization server's metadata cannot be used: {0}")]
+    /// The issuer's metadata are invalid.
+    #[error("the authorization server's metadata are invalid: {0}")]
     Metadata(&'static str),
-    /// The issuer refused.
-    #[error("the authorization server refused: {error}{}", described(description.as_deref()))]
+    /// The issuer rejected the request.
+    #[error("the authorization server rejected the request: {error}{}", description_suffix(description.as_deref()))]
     Refused {
-        /// The error's name by RFC 6749, such as `invalid_client`.
+        /// The RFC 6749 error code, such as `invalid_client`.
         error: String,
-        /// More words of the issuer.
+        /// The issuer's error description.
         description: Option<String>,
         /// The HTTP status.
         status: StatusCode,
     },
-    /// The issuer's answer is not a token.
-    #[error("the authorization server's answer is not a bearer token")]
-    Answer,
+    /// The issuer's response is not a bearer token.
+    #[error("the authorization server's response is not a bearer token")]
+    InvalidResponse,
     /// The issuer could not be reached.
     #[error("the authorization server cannot be reached")]
     Unreachable(#[source] Arc<Error>),
-    /// The session is over and has no refresh token.
+    /// The session has expired and has no valid refresh token.
     #[error("the session has expired: log in again")]
-    SessionOver,
+    SessionExpired,
     /// A login did not succeed.
     #[error("the login failed: {0}")]
     Login(&'static str),
-    /// A token source of the caller's own failed.
+    /// A custom token source failed.
     #[error("the token source failed")]
     Source(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// Words to follow others, if there are any.
-fn described(words: Option<&str>) -> String {
-    words.map(|words| format!(" ({words})")).unwrap_or_default()
+/// Formats an optional description as a suffix.
+fn description_suffix(text: Option<&str>) -> String {
+    text.map(|text| format!(" ({text})")).unwrap_or_default()
 }
 
 impl TokenError {
-    /// Whether trying again may help.
+    /// Returns true if a retry may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable(error) => error.is_retryable(),
-            Self::Refused { status, .. } => is_passing(*status),
+            Self::Refused { status, .. } => is_transient(*status),
             Self::Source(_) => true,
             _ => false,
         }

@@ -1,15 +1,14 @@
-//! The SDK: typed calls to agents over exchangeable transports.
+//! Client SDK: typed calls to agents over pluggable transports.
 //!
-//! It knows how to reach a zone safely and how to speak its dialects; nothing of how a zone works
-//! inside may enter.
+//! It implements the wire protocols of a zone and depends on nothing of a zone's implementation.
 //!
 //! [`Client`] calls one agent or zone: every method of ACP as a function, [`Batch`]es,
-//! notifications, and [`TaskWatch`] and [`StreamWatch`] for what happens meanwhile. [`Credentials`]
-//! say who calls; tokens are fetched, kept and renewed as needed. Calls are retried where that cannot
-//! do a thing twice, and [`Error`] tells whether trying again later may help.
+//! notifications, and [`TaskWatch`] and [`StreamWatch`] for events. [`Credentials`] identify the caller; tokens
+//! are fetched, cached and renewed as needed. Idempotent calls are retried, and [`Error::is_retryable`] tells if a
+//! later attempt may succeed.
 //!
 //! ```no_run
-//! use interzone_client::{Client, ClientCredentials, Watched};
+//! use interzone_client::{Client, ClientCredentials, WatchEvent};
 //! use interzone_protocol::{acp::TasksCreateParams, vocab::Message};
 //!
 //! # async fn example() -> Result<(), interzone_client::Error> {
@@ -26,7 +25,7 @@
 //! let task = client.tasks_create(&params).await?;
 //! let mut watch = client.watch_task(&task.task_id, None);
 //! while let Some(event) = watch.next().await {
-//!     if let Watched::Completed(task) = event? {
+//!     if let WatchEvent::Completed(task) = event? {
 //!         assert!(task.artifacts.is_some());
 //!     }
 //! }
@@ -36,7 +35,6 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod auth;
 #[cfg(feature = "aws")]
 pub mod aws;
@@ -45,29 +43,30 @@ mod breaker;
 mod client;
 mod clock;
 mod error;
+mod error_reason;
+mod http_exchange;
 mod methods;
 mod options;
-mod peer;
+mod response;
 mod retry;
 mod secret;
 mod transport;
 mod watch;
-mod words;
 mod zone;
 
 pub use auth::login::Login;
-pub use auth::session::Session;
-pub use auth::{ClientCredentials, Credentials, Provider, Token, TokenSource};
-pub use batch::{Batch, BatchAnswers, Handle};
+pub use auth::session::LoginSession;
+pub use auth::{ClientCredentials, Credentials, Token, TokenProvider, TokenSource};
+pub use batch::{Batch, BatchAnswers, BatchHandle};
 pub use breaker::BreakerPolicy;
 pub use client::Client;
-pub use error::{AnswerFault, ConfigError, Error, Refusal, TokenError};
+pub use error::{ConfigError, Error, InvalidResponse, RpcError, TokenError};
 pub use options::{ClientBuilder, Timeouts};
 pub use retry::RetryPolicy;
 pub use secret::Secret;
 pub use transport::https::{Https, HttpsOptions};
-pub use transport::in_process::{Handler, InProcess};
-pub use transport::{BoxError, ByteStream, Conversation, Transport, TransportError};
-pub use watch::{StreamWatch, TaskWatch, Watched};
+pub use transport::in_process::{InProcess, InProcessHandler};
+pub use transport::{BoxError, ByteStream, ConversationName, Transport, TransportError};
+pub use watch::{StreamWatch, TaskWatch, WatchEvent};
 pub use zone::execution::{ExecuteEvent, Execution};
-pub use zone::{ExecuteTask, Waiting};
+pub use zone::{ExecuteTask, WaitMode};

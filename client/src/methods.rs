@@ -1,12 +1,11 @@
-//! Every method of ACP, and ours beside it, with what it takes and gives. `execute_task`, which may take
-//! long, is in `zone`.
+//! Typed methods of ACP and of the Interzone extensions. `execute_task`, which may run long, is in `zone`.
 
 use crate::client::Client;
-use crate::error::{AnswerFault, Error};
-use crate::zone::read;
+use crate::error::{Error, InvalidResponse};
+use crate::zone::decode;
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
-    Method, PairList, PairsFindParams, StreamChunk, StreamEndParams, StreamMessageParams,
+    Method, RequestList, RequestsFindParams, StreamChunk, StreamEndParams, StreamMessageParams,
     StreamObject, StreamStartParams, SubscriptionObject, TaskList, TaskNotification, TaskObject,
     TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams, TasksSendParams,
     TasksSubscribeParams, TasksUnsubscribeParams,
@@ -17,10 +16,10 @@ use interzone_protocol::zone::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The wrapper of results, member by member. An enum tagged by `type` would have to take the
-/// members apart, and content is to be kept letter for letter.
+/// Result wrapper with all possible members. An enum tagged by `type` would buffer and re-encode the members,
+/// but content must be preserved byte for byte.
 #[derive(Deserialize)]
-struct Wrapped {
+struct WrappedResult {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -33,69 +32,69 @@ struct Wrapped {
     message: Option<String>,
 }
 
-fn wrapped(result: &RawJson<'_>) -> Result<Wrapped, Error> {
-    plain(result)
+fn decode_wrapped(result: &RawJson<'_>) -> Result<WrappedResult, Error> {
+    decode_plain(result)
 }
 
-pub(crate) fn plain<T: DeserializeOwned>(result: &RawJson<'_>) -> Result<T, Error> {
-    let read = result.decode();
-    read.map_err(|error| AnswerFault::Result(error.to_string()).into())
+pub(crate) fn decode_plain<T: DeserializeOwned>(result: &RawJson<'_>) -> Result<T, Error> {
+    let decoded = result.decode();
+    decoded.map_err(|error| InvalidResponse::InvalidResult(error.to_string()).into())
 }
 
-fn due<T>(kind: &str, expected: &str, member: Option<T>) -> Result<T, Error> {
-    let found = member.filter(|_| kind == expected);
-    found.ok_or_else(|| AnswerFault::Result(format!("it carries no {expected}")).into())
+fn require_member<T>(kind: &str, expected: &str, member: Option<T>) -> Result<T, Error> {
+    let value = member.filter(|_| kind == expected);
+    value.ok_or_else(|| InvalidResponse::InvalidResult(format!("it has no {expected}")).into())
 }
 
-/// How the result of a method is read.
-pub(crate) type Reader<T> = fn(&RawJson<'_>) -> Result<T, Error>;
+/// Decoder of a method's result.
+pub(crate) type ResultDecoder<T> = fn(&RawJson<'_>) -> Result<T, Error>;
 
-pub(crate) fn task(result: &RawJson<'_>) -> Result<TaskObject, Error> {
-    let wrapped = wrapped(result)?;
-    due(&wrapped.kind, "task", wrapped.task)
+pub(crate) fn decode_task(result: &RawJson<'_>) -> Result<TaskObject, Error> {
+    let wrapped = decode_wrapped(result)?;
+    require_member(&wrapped.kind, "task", wrapped.task)
 }
 
-pub(crate) fn stream(result: &RawJson<'_>) -> Result<StreamObject, Error> {
-    let wrapped = wrapped(result)?;
-    due(&wrapped.kind, "stream", wrapped.stream)
+pub(crate) fn decode_stream(result: &RawJson<'_>) -> Result<StreamObject, Error> {
+    let wrapped = decode_wrapped(result)?;
+    require_member(&wrapped.kind, "stream", wrapped.stream)
 }
 
-pub(crate) fn subscription(result: &RawJson<'_>) -> Result<SubscriptionObject, Error> {
-    let wrapped = wrapped(result)?;
-    due(&wrapped.kind, "subscription", wrapped.subscription)
+pub(crate) fn decode_subscription(result: &RawJson<'_>) -> Result<SubscriptionObject, Error> {
+    let wrapped = decode_wrapped(result)?;
+    require_member(&wrapped.kind, "subscription", wrapped.subscription)
 }
 
-/// The peer's words. Some leave them out, which is no reason to fail what was done.
-pub(crate) fn words(result: &RawJson<'_>) -> Result<String, Error> {
-    let wrapped = wrapped(result)?;
+/// Decodes a confirmation message. Some peers omit it, which is not an error.
+pub(crate) fn decode_message(result: &RawJson<'_>) -> Result<String, Error> {
+    let wrapped = decode_wrapped(result)?;
     match wrapped.kind.as_str() {
         "success" | "notification" => Ok(wrapped.message.unwrap_or_default()),
-        _ => Err(AnswerFault::Result("it is not a success".to_owned()).into()),
+        _ => Err(InvalidResponse::InvalidResult("it is not a success".to_owned()).into()),
     }
 }
 
-pub(crate) fn list(result: &RawJson<'_>) -> Result<TaskList, Error> {
-    plain(result)
+pub(crate) fn decode_task_list(result: &RawJson<'_>) -> Result<TaskList, Error> {
+    decode_plain(result)
 }
 
-pub(crate) fn pairs(result: &RawJson<'_>) -> Result<PairList, Error> {
-    plain(result)
+pub(crate) fn decode_request_list(result: &RawJson<'_>) -> Result<RequestList, Error> {
+    decode_plain(result)
 }
 
-/// The result as it was sent.
-pub(crate) fn raw(result: &RawJson<'_>) -> Result<RawJson<'static>, Error> {
+/// Returns the result undecoded.
+pub(crate) fn decode_raw(result: &RawJson<'_>) -> Result<RawJson<'static>, Error> {
     Ok(result.clone().into_owned())
 }
 
-/// The methods by name, once for the client and once for batches.
+/// Defines the methods for the client and for batches.
 macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident($params:ty) -> $result:ty = $method:path, $read:path;)*) => {
-        /// Each fails as [`Error`] tells.
+        /// Each method returns [`Error`] if the call failed.
         impl Client {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// The call failed or was refused, as [`Error`] tells.
+            /// If the call failed; see [`Error`].
             pub async fn $name(&self, params: &$params) -> Result<$result, Error> {
                 self.call($method.name(), params, $read).await
             })*
@@ -103,7 +102,7 @@ macro_rules! methods {
 
         impl crate::batch::Batch {
             $($(#[$doc])*
-            pub fn $name(&mut self, params: &$params) -> crate::batch::Handle<$result> {
+            pub fn $name(&mut self, params: &$params) -> crate::batch::BatchHandle<$result> {
                 self.add($method.name(), params, $read)
             })*
         }
@@ -111,38 +110,38 @@ macro_rules! methods {
 }
 
 methods! {
-    /// Begins a task (`tasks.create`).
-    tasks_create(TasksCreateParams) -> TaskObject = Method::TasksCreate, task;
-    /// Adds a message to a task (`tasks.send`). Gives the peer's words.
-    tasks_send(TasksSendParams) -> String = Method::TasksSend, words;
-    /// Reads a task (`tasks.get`).
-    tasks_get(TasksGetParams) -> TaskObject = Method::TasksGet, task;
-    /// Calls a task off (`tasks.cancel`). Gives the peer's words.
-    tasks_cancel(TasksCancelParams) -> String = Method::TasksCancel, words;
-    /// Has a task's events sent to a URL (`tasks.subscribe`).
-    tasks_subscribe(TasksSubscribeParams) -> SubscriptionObject = Method::TasksSubscribe, subscription;
-    /// Begins a stream (`stream.start`).
-    stream_start(StreamStartParams) -> StreamObject = Method::StreamStart, stream;
-    /// Says something on a stream (`stream.message`). Gives the peer's words.
-    stream_message(StreamMessageParams) -> String = Method::StreamMessage, words;
-    /// Ends a stream (`stream.end`). Gives the peer's words.
-    stream_end(StreamEndParams) -> String = Method::StreamEnd, words;
-    /// Tells of a task's event (`task.notification`) and waits until it is taken.
-    task_notification(TaskNotification) -> String = Method::TaskNotification, words;
-    /// Sends a piece of what is said on a stream (`stream.chunk`) and waits until it is taken.
-    stream_chunk(StreamChunk) -> String = Method::StreamChunk, words;
+    /// Creates a task (`tasks.create`).
+    tasks_create(TasksCreateParams) -> TaskObject = Method::TasksCreate, decode_task;
+    /// Adds a message to a task (`tasks.send`). Returns the peer's message.
+    tasks_send(TasksSendParams) -> String = Method::TasksSend, decode_message;
+    /// Returns a task (`tasks.get`).
+    tasks_get(TasksGetParams) -> TaskObject = Method::TasksGet, decode_task;
+    /// Cancels a task (`tasks.cancel`). Returns the peer's message.
+    tasks_cancel(TasksCancelParams) -> String = Method::TasksCancel, decode_message;
+    /// Subscribes a webhook URL to a task's events (`tasks.subscribe`).
+    tasks_subscribe(TasksSubscribeParams) -> SubscriptionObject = Method::TasksSubscribe, decode_subscription;
+    /// Starts a stream (`stream.start`).
+    stream_start(StreamStartParams) -> StreamObject = Method::StreamStart, decode_stream;
+    /// Sends a message on a stream (`stream.message`). Returns the peer's message.
+    stream_message(StreamMessageParams) -> String = Method::StreamMessage, decode_message;
+    /// Ends a stream (`stream.end`). Returns the peer's message.
+    stream_end(StreamEndParams) -> String = Method::StreamEnd, decode_message;
+    /// Sends a task event (`task.notification`) and waits for the confirmation.
+    task_notification(TaskNotification) -> String = Method::TaskNotification, decode_message;
+    /// Sends a stream chunk (`stream.chunk`) and waits for the confirmation.
+    stream_chunk(StreamChunk) -> String = Method::StreamChunk, decode_message;
     /// Lists the caller's tasks (`interzone.tasks.list`).
-    tasks_list(TasksListParams) -> TaskList = Method::TasksList, list;
-    /// Ends a subscription (`interzone.tasks.unsubscribe`). Gives the peer's words.
-    tasks_unsubscribe(TasksUnsubscribeParams) -> String = Method::TasksUnsubscribe, words;
-    /// Finds requests that were answered (`interzone.pairs.find`), for operators.
-    pairs_find(PairsFindParams) -> PairList = Method::PairsFind, pairs;
-    /// Asks what came of a task that `execute_task` began (`get_task_result`).
-    get_task_result(TaskIdParams) -> TaskOutcome = zone::Method::GetTaskResult, read::task_outcome;
-    /// Calls such a task off (`cancel_task`).
-    cancel_task(TaskIdParams) -> CancelResult = zone::Method::CancelTask, plain;
-    /// Tells what somebody thinks of what came of such a task (`interzone.feedback`).
-    give_feedback(FeedbackParams) -> FeedbackResult = zone::Method::Feedback, plain;
+    tasks_list(TasksListParams) -> TaskList = Method::TasksList, decode_task_list;
+    /// Ends a subscription (`interzone.tasks.unsubscribe`). Returns the peer's message.
+    tasks_unsubscribe(TasksUnsubscribeParams) -> String = Method::TasksUnsubscribe, decode_message;
+    /// Finds logged requests (`interzone.requests.find`), for operators.
+    requests_find(RequestsFindParams) -> RequestList = Method::RequestsFind, decode_request_list;
+    /// Returns the state or result of a task that `execute_task` created (`get_task_result`).
+    get_task_result(TaskIdParams) -> TaskOutcome = zone::Method::GetTaskResult, decode::decode_task_outcome;
+    /// Cancels a task that `execute_task` created (`cancel_task`).
+    cancel_task(TaskIdParams) -> CancelResult = zone::Method::CancelTask, decode_plain;
+    /// Sends a user's feedback on the result of such a task (`interzone.feedback`).
+    give_feedback(FeedbackParams) -> FeedbackResult = zone::Method::Feedback, decode_plain;
 }
 
 impl Client {
@@ -150,9 +149,9 @@ impl Client {
         &self,
         method: &str,
         params: &P,
-        read: Reader<T>,
+        decode: ResultDecoder<T>,
     ) -> Result<T, Error> {
         let result = self.call_raw(method, params).await?;
-        read(&result)
+        decode(&result)
     }
 }

@@ -1,11 +1,10 @@
-//! How a client is set up: the builder and the limits it takes. It checks what it is given and
-//! connects to nobody.
+//! Client builder and its options. Validates the options; does not connect.
 
 use crate::auth::Credentials;
 use crate::breaker::BreakerPolicy;
 use crate::client::Client;
 use crate::error::{ConfigError, Error};
-use crate::peer::Peers;
+use crate::http_exchange::PeerPool;
 use crate::retry::RetryPolicy;
 use crate::transport::Transport;
 use crate::transport::https::{Https, HttpsOptions};
@@ -18,73 +17,73 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// How long each call may take, all its tries and waits together.
+/// Timeouts per method, including retries and waits.
 ///
 /// ```
 /// use interzone_client::Timeouts;
 /// use std::time::Duration;
 ///
 /// let timeouts = Timeouts::default().set("tasks.get", Duration::from_secs(2));
-/// assert_eq!(timeouts.of("tasks.get"), Duration::from_secs(2));
-/// assert_eq!(timeouts.of("tasks.create"), Duration::from_secs(30));
+/// assert_eq!(timeouts.for_method("tasks.get"), Duration::from_secs(2));
+/// assert_eq!(timeouts.for_method("tasks.create"), Duration::from_secs(30));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    own: HashMap<String, Duration>,
-    other: Duration,
+    by_method: HashMap<String, Duration>,
+    default: Duration,
     batch: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            own: HashMap::new(),
-            other: Duration::from_secs(30),
+            by_method: HashMap::new(),
+            default: Duration::from_secs(30),
             batch: Duration::from_secs(60),
         }
     }
 }
 
 impl Timeouts {
-    /// Changes the limit of one method.
+    /// Sets the timeout of one method.
     #[must_use]
     pub fn set(mut self, method: impl Into<String>, limit: Duration) -> Self {
-        self.own.insert(method.into(), limit);
+        self.by_method.insert(method.into(), limit);
         self
     }
 
-    /// Changes the limit of methods that nothing is known of.
+    /// Sets the timeout of unknown methods.
     #[must_use]
-    pub fn set_other(mut self, limit: Duration) -> Self {
-        self.other = limit;
+    pub fn set_default(mut self, limit: Duration) -> Self {
+        self.default = limit;
         self
     }
 
-    /// Changes the limit of a whole batch.
+    /// Sets the timeout of a batch.
     #[must_use]
     pub fn set_batch(mut self, limit: Duration) -> Self {
         self.batch = limit;
         self
     }
 
-    /// The limit of a method.
-    pub fn of(&self, method: &str) -> Duration {
-        let own = self.own.get(method).copied();
-        let usual = || {
-            let acp = Method::from_name(method).map(usual);
-            acp.or_else(|| zone::Method::from_name(method).map(usual_of_zone))
+    /// Returns the timeout of a method.
+    pub fn for_method(&self, method: &str) -> Duration {
+        let custom = self.by_method.get(method).copied();
+        let standard = || {
+            let acp = Method::from_name(method).map(default_acp_timeout);
+            acp.or_else(|| zone::Method::from_name(method).map(default_zone_timeout))
         };
-        own.or_else(usual).unwrap_or(self.other)
+        custom.or_else(standard).unwrap_or(self.default)
     }
 
-    /// The limit of a whole batch.
-    pub fn of_batch(&self) -> Duration {
+    /// Returns the timeout of a batch.
+    pub fn for_batch(&self) -> Duration {
         self.batch
     }
 }
 
-/// ACP's own advice where it gives some; else what a method does tells how long it may take.
-fn usual(method: Method) -> Duration {
+/// Default timeout of an ACP method: ACP's recommendation where there is one.
+fn default_acp_timeout(method: Method) -> Duration {
     Duration::from_secs(match method {
         Method::TasksGet => 5,
         Method::TasksCreate => 30,
@@ -96,12 +95,12 @@ fn usual(method: Method) -> Duration {
         | Method::StreamChunk
         | Method::TasksList
         | Method::TasksUnsubscribe
-        | Method::PairsFind => 10,
+        | Method::RequestsFind => 10,
     })
 }
 
-/// A bit more than a zone takes for an answer before it says that it will take longer.
-fn usual_of_zone(method: zone::Method) -> Duration {
+/// Default timeout of a zone method: a bit longer than a zone takes to answer `accepted`.
+fn default_zone_timeout(method: zone::Method) -> Duration {
     Duration::from_secs(match method {
         zone::Method::ExecuteTask => 30,
         zone::Method::GetTaskResult
@@ -111,7 +110,7 @@ fn usual_of_zone(method: zone::Method) -> Duration {
     })
 }
 
-/// Sets a [`Client`] up.
+/// Builder of a [`Client`].
 ///
 /// ```no_run
 /// use interzone_client::{Client, ClientCredentials};
@@ -131,18 +130,18 @@ pub struct ClientBuilder {
     transport: Option<Arc<dyn Transport>>,
     token_transport: Option<Arc<dyn Transport>>,
     credentials: Option<Credentials>,
-    settings: Settings,
+    settings: ClientSettings,
     breaker: BreakerPolicy,
 }
 
-/// What a client keeps of its options.
+/// Validated options of a client.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ClientSettings {
     pub(crate) timeouts: Timeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) max_response: usize,
     pub(crate) max_event: usize,
-    pub(crate) idle: Duration,
+    pub(crate) idle_timeout: Duration,
     pub(crate) allow_http: bool,
 }
 
@@ -155,125 +154,125 @@ impl ClientBuilder {
             transport: None,
             token_transport: None,
             credentials: None,
-            settings: Settings {
+            settings: ClientSettings {
                 timeouts: Timeouts::default(),
                 retry: RetryPolicy::default(),
-                // What the contract lets a body be, and room for the envelope.
+                // The contract's maximum body size, plus space for the envelope.
                 max_response: 40 * 1024 * 1024,
                 max_event: 40 * 1024 * 1024,
-                idle: Duration::from_secs(45),
+                idle_timeout: Duration::from_secs(45),
                 allow_http: false,
             },
             breaker: BreakerPolicy::default(),
         }
     }
 
-    /// Allows plain `http://`, for development: everybody on the way reads the token.
+    /// Allows plain `http://`, for development: the token is sent unencrypted.
     pub fn allow_http(mut self, allow: bool) -> Self {
         self.allow_http = allow;
         self
     }
 
-    /// Says who calls.
+    /// Sets the credentials.
     pub fn credentials(mut self, credentials: impl Into<Credentials>) -> Self {
         self.credentials = Some(credentials.into());
         self
     }
 
-    /// Trusts the CAs in a PEM file beside the system's.
+    /// Trusts the CAs in a PEM file in addition to the system's.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.https = self.https.ca_file(path);
         self
     }
 
-    /// Trusts the CAs in PEM text beside the system's.
+    /// Trusts the CAs in PEM text in addition to the system's.
     pub fn ca_pem(mut self, pem: impl Into<String>) -> Self {
         self.https = self.https.ca_pem(pem);
         self
     }
 
-    /// Shows a certificate to the peer: the chain and the key, both in PEM.
+    /// Sets the TLS client certificate: chain and key, both in PEM.
     pub fn client_certificate(mut self, certificate: &str, key: &crate::Secret) -> Self {
         self.https = self.https.identity(certificate, key);
         self
     }
 
-    /// Goes through a proxy.
+    /// Sets a proxy.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.https = self.https.proxy(url);
         self
     }
 
-    /// Changes what the client calls itself.
+    /// Sets the user agent.
     pub fn user_agent(mut self, name: impl Into<String>) -> Self {
         self.https = self.https.user_agent(name);
         self
     }
 
-    /// Changes how long a connection may take to be made.
+    /// Sets the connect timeout.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.https = self.https.connect_timeout(limit);
         self
     }
 
-    /// Changes how long each call may take.
+    /// Sets the timeouts of calls.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.settings.timeouts = timeouts;
         self
     }
 
-    /// Changes how large an answer, or one event of a watch, may be.
+    /// Sets the maximum size of a response, and of one event of a watch.
     pub fn max_response(mut self, bytes: usize) -> Self {
         self.settings.max_response = bytes;
         self.settings.max_event = bytes;
         self
     }
 
-    /// Changes how long a watch stays with a connection on which nothing comes.
+    /// Sets how long a watch waits for data before it reconnects.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
-        self.settings.idle = limit;
+        self.settings.idle_timeout = limit;
         self
     }
 
-    /// Changes how calls are retried.
+    /// Sets the retry policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry = policy;
         self
     }
 
-    /// Changes when a failing peer is left alone.
+    /// Sets the circuit breaker policy.
     pub fn breaker(mut self, policy: BreakerPolicy) -> Self {
         self.breaker = policy;
         self
     }
 
-    /// Uses another transport than HTTPS, for tokens too unless another is given for them.
+    /// Sets a transport other than HTTPS, also for tokens unless [`Self::token_transport`] is used.
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.transport = Some(transport);
         self
     }
 
-    /// Uses another transport to get tokens.
+    /// Sets a separate transport for token requests.
     pub fn token_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.token_transport = Some(transport);
         self
     }
 
-    /// Builds the client. It connects to nobody yet.
+    /// Builds the client without connecting.
     ///
     /// # Errors
-    /// The address is not https, or a certificate, key, file or proxy cannot be used.
+    /// If the URL is not https, or a certificate, key, file or proxy is invalid.
     pub fn build(self) -> Result<Client, Error> {
         let mut settings = self.settings;
         settings.allow_http = self.allow_http;
-        let base = base_url(&self.url, self.allow_http)?;
+        let base = parse_base_url(&self.url, self.allow_http)?;
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(Https::new(&self.https)?),
         };
-        let tokens = self.token_transport.unwrap_or_else(|| transport.clone());
-        let peers = Peers::new(transport, self.breaker);
-        let token_peers = Peers::new(tokens, self.breaker);
+        let token_transport = self.token_transport.unwrap_or_else(|| transport.clone());
+        let peers = PeerPool::new(transport, self.breaker);
+        let token_peers = PeerPool::new(token_transport, self.breaker);
         Ok(Client::assemble(
             base,
             settings,
@@ -290,9 +289,9 @@ impl fmt::Debug for ClientBuilder {
     }
 }
 
-/// The address without anything behind its path. A trailing `/jsonrpc` is what others call the
-/// address, so it is taken for the same.
-fn base_url(text: &str, allow_http: bool) -> Result<Url, ConfigError> {
+/// Parses the base URL and drops query and fragment. A trailing `/jsonrpc` is removed, because some callers
+/// include it.
+fn parse_base_url(text: &str, allow_http: bool) -> Result<Url, ConfigError> {
     let mut url = Url::parse(text).map_err(|_| ConfigError::Address)?;
     let Some(host) = url.host_str() else {
         return Err(ConfigError::Address);

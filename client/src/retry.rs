@@ -1,17 +1,16 @@
-//! When a call is tried again, and how long to wait before. It is never tried again where that
-//! could do a thing twice.
+//! Retry policy. A call is never retried where that could execute it twice.
 
-use crate::error::{Error, is_passing};
+use crate::error::{Error, is_transient};
 use crate::transport::TransportError;
 use http::StatusCode;
 use interzone_protocol::acp::codes;
 use interzone_protocol::zone::codes::PLATFORM_THROTTLED;
 use std::time::Duration;
 
-/// How often and how patiently to retry.
+/// Retry policy with exponential backoff and full jitter.
 ///
-/// The wait before try `n` is anything up to `base` × 2ⁿ, at most `cap`: spreading the tries over
-/// the whole span keeps many clients from coming back at the same moment.
+/// The wait before retry `n` is random between 0 and `base` × 2ⁿ, at most `cap`: the jitter keeps many clients
+/// from retrying at the same time.
 ///
 /// ```
 /// use interzone_client::{Client, RetryPolicy};
@@ -22,11 +21,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// How many tries may follow the first.
+    /// Maximum number of retries.
     pub retries: u32,
-    /// The longest wait before the second try.
+    /// Maximum wait before the first retry.
     pub base: Duration,
-    /// The longest wait before any try.
+    /// Maximum wait before any retry.
     pub cap: Duration,
 }
 
@@ -41,7 +40,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One try, and that is that.
+    /// Disables retries.
     pub fn never() -> Self {
         Self {
             retries: 0,
@@ -49,61 +48,61 @@ impl RetryPolicy {
         }
     }
 
-    /// Changes how many tries may follow the first.
+    /// Sets the maximum number of retries.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Changes the longest waits: before the second try, and before any.
+    /// Sets the maximum waits: before the first retry, and before any.
     #[must_use]
-    pub fn waits(mut self, base: Duration, cap: Duration) -> Self {
+    pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.base = base;
         self.cap = cap;
         self
     }
 
-    /// The wait before try `attempt`, where the second try is 0.
-    pub(crate) fn wait(&self, attempt: u32) -> Duration {
+    /// Returns the wait before retry `attempt`, counted from 0.
+    pub(crate) fn backoff_for(&self, attempt: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempt);
-        let most = self.base.saturating_mul(factor).min(self.cap).min(DAY);
-        most.mul_f64(fraction())
+        let max_wait = self.base.saturating_mul(factor).min(self.cap).min(MAX_WAIT);
+        max_wait.mul_f64(random_unit())
     }
 }
 
-/// No wait is longer, whatever a policy says.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Upper limit of every wait.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A random number from 0 up to 1. Ids are random already, so no other source is needed.
-pub(crate) fn fraction() -> f64 {
+/// Returns a random number between 0 and 1, taken from a random UUID to avoid another dependency.
+pub(crate) fn random_unit() -> f64 {
     let bytes = uuid::Uuid::new_v4();
     let (first, ..) = bytes.as_fields();
     f64::from(first) / f64::from(u32::MAX)
 }
 
-/// Whether doing a thing twice is the same as doing it once.
+/// Tells if a request can be sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Safety {
-    /// It only reads.
-    Read,
-    /// It may change something.
-    Write,
+pub(crate) enum Idempotency {
+    /// Sending it twice has the same effect as once.
+    Idempotent,
+    /// Sending it twice may execute it twice.
+    NotIdempotent,
 }
 
-/// Whether to try again after this error.
-pub(crate) fn helps(error: &Error, safety: Safety) -> bool {
-    let read = safety == Safety::Read;
+/// Returns true if the request should be retried after this error.
+pub(crate) fn should_retry(error: &Error, idempotency: Idempotency) -> bool {
+    let is_idempotent = idempotency == Idempotency::Idempotent;
     match error {
-        // The peer has seen nothing of it.
+        // The peer did not receive the request.
         Error::Transport(TransportError::NotConnected(_)) => true,
-        Error::Transport(TransportError::Broken(_)) => read,
-        // A rate limit is checked before anything is done.
+        Error::Transport(TransportError::Broken(_)) => is_idempotent,
+        // Rate limits are checked before a call is executed.
         Error::Http { status, .. } if *status == StatusCode::TOO_MANY_REQUESTS => true,
-        Error::Refused(refusal) if refusal.code == codes::RATE_LIMITED => true,
-        Error::Refused(refusal) if refusal.code == PLATFORM_THROTTLED => true,
-        Error::Http { status, .. } => read && is_passing(*status),
-        Error::Refused(refusal) => read && is_passing(refusal.status),
+        Error::Rpc(refusal) if refusal.code == codes::RATE_LIMITED => true,
+        Error::Rpc(refusal) if refusal.code == PLATFORM_THROTTLED => true,
+        Error::Http { status, .. } => is_idempotent && is_transient(*status),
+        Error::Rpc(refusal) => is_idempotent && is_transient(refusal.status),
         _ => false,
     }
 }

@@ -1,9 +1,8 @@
-//! What must never be printed: secrets and tokens. Nothing else may hold one in a plain string for
-//! longer than it takes to send it.
+//! Wrapper for secrets and tokens that keeps them out of logs.
 
 use std::fmt;
 
-/// A secret or a token. It cannot be printed by accident.
+/// A secret or a token. `Debug` and `Display` print a placeholder.
 ///
 /// ```
 /// use interzone_client::Secret;
@@ -16,12 +15,12 @@ use std::fmt;
 pub struct Secret(std::sync::Arc<str>);
 
 impl Secret {
-    /// Takes a secret in.
+    /// Wraps a secret.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().into())
     }
 
-    /// The secret itself. Whoever calls this answers for where it goes.
+    /// Returns the secret. The caller must not log it.
     pub fn expose(&self) -> &str {
         &self.0
     }

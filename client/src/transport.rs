@@ -1,5 +1,5 @@
-//! How a request reaches a peer. A transport moves one request and one response; it knows no
-//! method, no token and no retry.
+//! Transport abstraction: sends one request and returns one response, without knowledge of methods, tokens or
+//! retries.
 
 pub(crate) mod https;
 pub(crate) mod in_process;
@@ -11,74 +11,74 @@ use std::sync::Arc;
 /// Any error, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a response as it arrives.
+/// Response body as a stream of chunks.
 pub type ByteStream = BoxStream<'static, Result<Bytes, BoxError>>;
 
-/// Carries one request to a peer and its response back.
+/// Sends one request to a peer and returns its response.
 ///
-/// Give one to [`ClientBuilder::transport`](crate::ClientBuilder::transport) to call something that
-/// is not at the end of an HTTPS connection; [`InProcess`](crate::InProcess) makes one of a function.
+/// Pass one to [`ClientBuilder::transport`](crate::ClientBuilder::transport) to replace HTTPS;
+/// [`InProcess`](crate::InProcess) wraps a function.
 ///
 /// ```
 /// use async_trait::async_trait;
 /// use bytes::Bytes;
 /// use interzone_client::{ByteStream, Transport, TransportError};
 ///
-/// struct Nowhere;
+/// struct Unreachable;
 ///
 /// #[async_trait]
-/// impl Transport for Nowhere {
+/// impl Transport for Unreachable {
 ///     async fn send(
 ///         &self,
 ///         _: http::Request<Bytes>,
 ///     ) -> Result<http::Response<ByteStream>, TransportError> {
-///         Err(TransportError::not_connected(std::io::Error::other("nowhere")))
+///         Err(TransportError::not_connected(std::io::Error::other("unreachable")))
 ///     }
 /// }
 /// ```
 #[async_trait::async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// Sends the request. The response's body may still be on its way.
+    /// Sends the request. The response body may still be incomplete.
     ///
     /// # Errors
-    /// The peer was not reached, or the connection broke before the response began.
+    /// If the peer was not reached, or the connection broke before the response began.
     async fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> Result<http::Response<ByteStream>, TransportError>;
 }
 
-/// To which conversation a request belongs, among its extensions: for transports that keep a session
-/// for each. [`Client::with_conversation`](crate::Client::with_conversation) puts it there.
+/// Request extension with the conversation of a request, for transports with a session per conversation.
+/// [`Client::with_conversation`](crate::Client::with_conversation) adds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversation(Arc<str>);
+pub struct ConversationName(Arc<str>);
 
-impl Conversation {
-    /// A conversation by whatever name it has.
+impl ConversationName {
+    /// Creates a conversation name.
     pub fn new(name: impl AsRef<str>) -> Self {
         Self(name.as_ref().into())
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a request got no response.
+/// Error of a transport.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// There never was a connection, so the peer has seen nothing of the request.
+    /// No connection was established, so the peer did not receive the request.
     #[error("no connection to the peer")]
     NotConnected(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// The connection broke. The peer may have done what it was asked.
+    /// The connection broke. The peer may have executed the request.
     #[error("the connection to the peer broke")]
     Broken(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// Whoever stands between us and the peer, such as a cloud's own door, refused to pass it on.
-    #[error("the platform refused the call: {code} (HTTP status {status})")]
+    /// An intermediary, such as a cloud platform's gateway, rejected the request.
+    #[error("the platform rejected the call: {code} (HTTP status {status})")]
     Platform {
-        /// The platform's word for it, such as `ThrottlingException`.
+        /// The platform's error code, such as `ThrottlingException`.
         code: String,
         /// The HTTP status.
         status: http::StatusCode,
@@ -86,29 +86,30 @@ pub enum TransportError {
     /// The request could not be signed, so it was not sent.
     #[error("the request cannot be signed")]
     Unsigned(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// This transport cannot carry such a request, so it was not sent.
+    /// The transport does not support this request, so it was not sent.
     #[error("{0}")]
     Unsupported(&'static str),
 }
 
 impl TransportError {
-    /// Whether the same request may get through later without anybody changing anything.
+    /// Returns true if the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::NotConnected(_) | Self::Broken(_) | Self::Unsigned(_) => true,
             Self::Platform { status, .. } => {
-                crate::error::is_passing(*status) || *status == http::StatusCode::FAILED_DEPENDENCY
+                crate::error::is_transient(*status)
+                    || *status == http::StatusCode::FAILED_DEPENDENCY
             }
             Self::Unsupported(_) => false,
         }
     }
 
-    /// There never was a connection.
+    /// Creates a [`TransportError::NotConnected`].
     pub fn not_connected(source: impl Into<BoxError>) -> Self {
         Self::NotConnected(source.into().into())
     }
 
-    /// The connection broke.
+    /// Creates a [`TransportError::Broken`].
     pub fn broken(source: impl Into<BoxError>) -> Self {
         Self::Broken(source.into().into())
     }

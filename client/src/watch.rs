@@ -1,67 +1,67 @@
-//! Watching a task or a stream as it happens. A watch reconnects by itself and goes on where it
-//! was: nothing is told twice, nothing is left out.
+//! Watches of tasks and streams over SSE. A watch reconnects and resumes by itself: each event is delivered
+//! exactly once.
 
 use crate::client::Client;
 use crate::error::Error;
-use feed::Feed;
 use futures_util::stream::{self, Stream};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{Scope, StreamChunk, StreamStatus, TaskObject};
 use interzone_protocol::vocab::{Artifact, Message};
+use watch_loop::WatchLoop;
 
 mod event;
-mod feed;
 pub(crate) mod sse;
-mod text;
+mod text_cursor;
+mod watch_loop;
 
-/// What a watch saw.
+/// An event of a watch.
 ///
 /// ```
-/// use interzone_client::Watched;
+/// use interzone_client::WatchEvent;
 ///
-/// fn show(event: &Watched, page: &mut String) {
-///     if let Watched::Text { delta, .. } = event {
+/// fn show(event: &WatchEvent, page: &mut String) {
+///     if let WatchEvent::Text { delta, .. } = event {
 ///         page.push_str(delta);
 ///     }
 /// }
 /// # let mut page = String::new();
-/// # show(&Watched::StatusLine("reading".to_owned()), &mut page);
+/// # show(&WatchEvent::StatusLine("reading".to_owned()), &mut page);
 /// # assert!(page.is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Watched {
+pub enum WatchEvent {
     /// The task's status changed.
     StatusChange(TaskObject),
     /// A message was added to the task.
     Message(Message),
-    /// An artifact was made, or more of it.
+    /// An artifact was created or extended.
     Artifact(Artifact),
-    /// The agent's answer grew.
+    /// Text was appended to the agent's answer.
     Text {
-        /// Which run of the agent: a later one begins its text anew.
+        /// The agent run; the text of a later run starts from the beginning.
         run: u64,
-        /// Where the piece begins, in bytes from the start of the run's text.
+        /// Byte offset of the delta in the run's text.
         offset: u64,
-        /// The piece.
+        /// The appended text.
         delta: String,
     },
-    /// What the agent says it is doing.
+    /// The agent's status line.
     StatusLine(String),
     /// The task was completed.
     Completed(TaskObject),
     /// The task failed.
     Failed(TaskObject),
-    /// Something was said on the stream.
+    /// A chunk of the stream.
     Chunk(StreamChunk),
     /// The stream's state changed.
     StreamState {
-        /// What it is now.
+        /// The new status.
         status: StreamStatus,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
-    /// A notification that we do not know, or whose params we cannot read.
+    /// An unknown notification, or one with invalid params.
     Other {
         /// Its method.
         method: String,
@@ -70,59 +70,59 @@ pub enum Watched {
     },
 }
 
-/// Watches one task until it is over.
+/// Watches one task until it is finished.
 ///
 /// ```no_run
 /// # async fn example(client: interzone_client::Client) -> Result<(), interzone_client::Error> {
 /// let mut watch = client.watch_task("task-1", None);
 /// while let Some(event) = watch.next().await {
-///     tracing::info!(event = ?event?, after = ?watch.position(), "news");
+///     tracing::info!(event = ?event?, after = ?watch.position(), "task event");
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct TaskWatch(Feed);
+pub struct TaskWatch(WatchLoop);
 
 /// Watches one stream until it is closed.
 ///
 /// ```no_run
 /// # async fn example(client: interzone_client::Client) -> Result<(), interzone_client::Error> {
-/// use interzone_client::Watched;
+/// use interzone_client::WatchEvent;
 ///
 /// let mut watch = client.watch_stream("stream-1", None);
 /// while let Some(event) = watch.next().await {
-///     if let Watched::Chunk(chunk) = event? {
-///         tracing::info!(sequence = chunk.sequence, "somebody said something");
+///     if let WatchEvent::Chunk(chunk) = event? {
+///         tracing::info!(sequence = chunk.sequence, "chunk received");
 ///     }
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct StreamWatch(Feed);
+pub struct StreamWatch(WatchLoop);
 
-/// The methods are the same; only what they watch differs.
+/// Implements the common methods of both watches.
 macro_rules! watch {
     ($name:ident) => {
         impl $name {
-            /// The next event, or nothing once all is over. An error ends the watch; what broke on
-            /// the way has been mended by then as far as it can be.
+            /// Returns the next event; `None` at the end. An error ends the watch; transient failures have been
+            /// retried before.
             ///
-            /// Giving up on the future, as in a `select!`, loses nothing.
-            pub async fn next(&mut self) -> Option<Result<Watched, Error>> {
+            /// Cancel safe: no event is lost if the future is dropped, as in a `select!`.
+            pub async fn next(&mut self) -> Option<Result<WatchEvent, Error>> {
                 self.0.next().await
             }
 
-            /// The watch as a stream, for those who combine streams.
-            pub fn into_stream(self) -> impl Stream<Item = Result<Watched, Error>> + Send {
+            /// Converts the watch into a `Stream`.
+            pub fn into_stream(self) -> impl Stream<Item = Result<WatchEvent, Error>> + Send {
                 stream::unfold(self, |mut watch| async move {
                     let event = watch.next().await?;
                     Some((event, watch))
                 })
             }
 
-            /// The sequence number of the last event: what to give to a later watch as `after`.
+            /// Returns the sequence number of the last event, to resume with a later watch as `after`.
             pub fn position(&self) -> Option<u64> {
                 self.0.position()
             }
@@ -134,15 +134,19 @@ watch!(TaskWatch);
 watch!(StreamWatch);
 
 impl Client {
-    /// Watches a task, from its beginning or after an event that was seen. It connects when the
-    /// first event is asked for.
+    /// Watches a task, from its beginning or after an event. Connects when the first event is polled.
     pub fn watch_task(&self, id: &str, after: Option<u64>) -> TaskWatch {
-        TaskWatch(Feed::new(self, "tasks", id, Scope::TasksRead, after))
+        TaskWatch(WatchLoop::new(self, "tasks", id, Scope::TasksRead, after))
     }
 
-    /// Watches a stream, from its beginning or after an event that was seen. It connects when the
-    /// first event is asked for.
+    /// Watches a stream, from its beginning or after an event. Connects when the first event is polled.
     pub fn watch_stream(&self, id: &str, after: Option<u64>) -> StreamWatch {
-        StreamWatch(Feed::new(self, "streams", id, Scope::StreamsRead, after))
+        StreamWatch(WatchLoop::new(
+            self,
+            "streams",
+            id,
+            Scope::StreamsRead,
+            after,
+        ))
     }
 }

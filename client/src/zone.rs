@@ -1,17 +1,16 @@
-//! What the zones say to each other, typed: `execute_task` with its waiting, and what belongs to it.
-//! How an answer is read is in `read`, how one is waited for in `execution`; what a user is told is
-//! not decided here.
+//! Typed zone methods: `execute_task` with its wait modes, and `get_agent_card`. Results are decoded in `decode`,
+//! waiting is implemented in `execution`.
 
 mod call;
+pub(crate) mod decode;
 pub(crate) mod execution;
-pub(crate) mod read;
 
-use crate::batch::{Batch, Handle};
-use crate::client::call::Outgoing;
-use crate::client::{Client, scopes_of, written};
+use crate::batch::{Batch, BatchHandle};
+use crate::client::call::PreparedCall;
+use crate::client::{Client, encode_params, required_scopes};
 use crate::error::Error;
-use crate::methods::plain;
-use crate::retry::Safety;
+use crate::methods::decode_plain;
+use crate::retry::Idempotency;
 use execution::Execution;
 use interzone_jsonrpc::{MethodName, Request, RequestId};
 use interzone_protocol::acp::AgentCard;
@@ -22,37 +21,36 @@ use std::future::IntoFuture;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How to wait for what was asked.
+/// Wait mode of an `execute_task` call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Waiting {
-    /// The call itself tells what goes on, and at last what came of it.
-    Events,
-    /// The call answers when it is done, or that it will take longer; then the peer is asked again and
-    /// again.
+pub enum WaitMode {
+    /// The call's response is an event stream that ends with the result.
+    Stream,
+    /// The call returns the result, or `accepted` for a long task, whose result is then polled.
     #[default]
-    Polls,
-    /// Not at all: an answer that it will take longer is the answer.
-    Not,
+    Poll,
+    /// No waiting: `accepted` is returned as the result.
+    NoWait,
 }
 
-/// An `execute_task` in the making.
+/// Builder of an `execute_task` call.
 ///
-/// Its id is a fresh UUID unless one is given, and all tries of it carry the same: a peer that has
-/// begun it once does not begin it again. Awaiting it gives the result; [`ExecuteTask::start`] gives
-/// something to watch.
+/// Its id is a new UUID unless one is given, and all attempts have the same id: a peer that has started the task
+/// does not start it again. Awaiting the builder returns the result; [`ExecuteTask::start`] returns an
+/// [`Execution`] with events.
 ///
 /// ```no_run
 /// # async fn example(client: interzone_client::Client) -> Result<(), interzone_client::Error> {
-/// use interzone_client::{ExecuteEvent, Waiting};
+/// use interzone_client::{ExecuteEvent, WaitMode};
 /// use interzone_protocol::zone::ExecuteTaskParams;
 ///
 /// let params = ExecuteTaskParams::new("C1", "Summarise the quarter", "capability-1");
 /// let result = client.execute_task(&params).await?;
-/// tracing::info!(length = ?result.response_text.map(|text| text.len()), "an answer");
+/// tracing::info!(length = ?result.response_text.map(|text| text.len()), "result received");
 ///
 /// let mut run = client
 ///     .execute_task(&params)
-///     .waiting(Waiting::Events)
+///     .wait_mode(WaitMode::Stream)
 ///     .cancel_on_drop(true)
 ///     .start()?;
 /// let mut page = String::new();
@@ -66,84 +64,85 @@ pub enum Waiting {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is asked until it is started or awaited"]
+#[must_use = "the call is not sent until it is started or awaited"]
 pub struct ExecuteTask {
     client: Client,
     params: ExecuteTaskParams,
     id: String,
-    waiting: Waiting,
-    budget: Option<Duration>,
+    wait_mode: WaitMode,
+    poll_timeout: Option<Duration>,
     cancel_on_drop: bool,
 }
 
 impl ExecuteTask {
-    /// Gives the call this id. Tries and later calls with the same UUID and the same params are the
-    /// same task to the peer; of ids that are not UUIDs it promises nothing, so a call that may have
-    /// arrived is then not repeated.
+    /// Sets the id of the call. Calls with the same UUID and params are the same task to the peer (idempotency
+    /// key). For ids that are not UUIDs this is not guaranteed, so such a call is not retried once it may have
+    /// arrived.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// Says how to wait.
-    pub fn waiting(mut self, waiting: Waiting) -> Self {
-        self.waiting = waiting;
+    /// Sets the wait mode.
+    pub fn wait_mode(mut self, wait_mode: WaitMode) -> Self {
+        self.wait_mode = wait_mode;
         self
     }
 
-    /// Says how long to go on asking once the peer has said that it will take longer. Without it, that
-    /// is what is left of two minutes since the call began, and half a minute at least.
-    pub fn budget(mut self, budget: Duration) -> Self {
-        self.budget = Some(budget);
+    /// Sets how long to poll after the peer answered `accepted`. The default is the remainder of two minutes
+    /// since the call began, and at least 30 seconds.
+    pub fn poll_timeout(mut self, poll_timeout: Duration) -> Self {
+        self.poll_timeout = Some(poll_timeout);
         self
     }
 
-    /// Has the task called off when nobody waits for it any more.
+    /// Cancels the task when the [`Execution`] is dropped.
     pub fn cancel_on_drop(mut self, cancel: bool) -> Self {
         self.cancel_on_drop = cancel;
         self
     }
 
-    /// Gives something to watch. The peer is called when the first event or the outcome is asked for.
+    /// Returns an [`Execution`]. The peer is called when the first event or the outcome is polled.
     ///
     /// # Errors
-    /// The params have no JSON form.
+    /// If the params cannot be encoded as JSON.
     pub fn start(self) -> Result<Execution, Error> {
         let name = MethodName::new(Method::ExecuteTask.name()).map_err(|_| Error::Method)?;
-        let request = Request::new(self.id.as_str(), name).with_params(written(&self.params)?);
+        let request =
+            Request::new(self.id.as_str(), name).with_params(encode_params(&self.params)?);
         let mut body = Vec::new();
         request.write_to(&mut body);
-        let repeatable = Uuid::try_parse(&self.id).is_ok();
-        let outgoing = Outgoing {
+        let is_idempotent = Uuid::try_parse(&self.id).is_ok();
+        let call = PreparedCall {
             body: body.into(),
-            scopes: scopes_of([Method::ExecuteTask.name()]),
-            // What the peer does once, however often it is asked, may be asked again.
-            safety: if repeatable {
-                Safety::Read
+            scopes: required_scopes([Method::ExecuteTask.name()]),
+            // The peer executes a call with the same UUID once, so it can be retried.
+            idempotency: if is_idempotent {
+                Idempotency::Idempotent
             } else {
-                Safety::Write
+                Idempotency::NotIdempotent
             },
-            limit: self.client.limit(Method::ExecuteTask.name()),
+            timeout: self.client.timeout(Method::ExecuteTask.name()),
         };
-        let client = match thread(&self.params) {
+        let client = match conversation_name(&self.params) {
             Some(thread) if !self.client.has_conversation() => {
                 self.client.with_conversation(&thread)
             }
             _ => self.client,
         };
-        Ok(Execution::new(call::Call {
+        Ok(Execution::new(call::ExecuteCall {
             client,
-            outgoing,
+            prepared: call,
             id: RequestId::from(self.id),
-            waiting: self.waiting,
-            budget: self.budget,
+            wait_mode: self.wait_mode,
+            poll_timeout: self.poll_timeout,
             cancel_on_drop: self.cancel_on_drop,
         }))
     }
 }
 
-/// What was asked in one thread is one conversation.
-fn thread(params: &ExecuteTaskParams) -> Option<String> {
+/// Returns the conversation of the params: one per Slack thread.
+fn conversation_name(params: &ExecuteTaskParams) -> Option<String> {
     let team = params.team_id.as_deref().unwrap_or_default();
     let thread = params.thread_ts.as_deref()?;
     Some(format!("{team}/{}/{thread}", params.channel))
@@ -162,42 +161,42 @@ impl fmt::Debug for ExecuteTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecuteTask")
             .field("id", &self.id)
-            .field("waiting", &self.waiting)
+            .field("waiting", &self.wait_mode)
             .finish_non_exhaustive()
     }
 }
 
-/// No params, in the form that every peer takes.
+/// Empty params as an object, which every peer accepts.
 #[derive(Serialize)]
-struct Nothing {}
+struct EmptyParams {}
 
 impl Client {
-    /// Has something done by an agent of a zone (`execute_task`), and waits for it as chosen.
+    /// Runs a task with an agent of a zone (`execute_task`) and waits for it according to the wait mode.
     pub fn execute_task(&self, params: &ExecuteTaskParams) -> ExecuteTask {
         ExecuteTask {
             client: self.clone(),
             params: params.clone(),
-            // It begins with the time, so that what keeps such ids in order grows at its end.
+            // UUIDv7 starts with the time, so that indexes over these ids grow at their end.
             id: Uuid::now_v7().to_string(),
-            waiting: Waiting::default(),
-            budget: None,
+            wait_mode: WaitMode::default(),
+            poll_timeout: None,
             cancel_on_drop: false,
         }
     }
 
-    /// Asks who is there (`get_agent_card`).
+    /// Returns the agent card (`get_agent_card`).
     ///
     /// # Errors
-    /// The call failed or was refused, as [`Error`] tells.
+    /// If the call failed; see [`Error`].
     pub async fn get_agent_card(&self) -> Result<AgentCard, Error> {
         let name = Method::GetAgentCard.name();
-        self.call(name, &Nothing {}, plain).await
+        self.call(name, &EmptyParams {}, decode_plain).await
     }
 }
 
 impl Batch {
-    /// Asks who is there (`get_agent_card`).
-    pub fn get_agent_card(&mut self) -> Handle<AgentCard> {
-        self.add(Method::GetAgentCard.name(), &Nothing {}, plain)
+    /// Adds a request for the agent card (`get_agent_card`).
+    pub fn get_agent_card(&mut self) -> BatchHandle<AgentCard> {
+        self.add(Method::GetAgentCard.name(), &EmptyParams {}, decode_plain)
     }
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run once by the database's container, when it is new: a database and a user for each zone, and no way from
-# one to the other.
+# Run once by a new database container: creates a database and a user for each zone, without access to the other's
+# database.
 set -eu
 
 for zone in execution verification; do

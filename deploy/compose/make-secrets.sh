@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes what the zones of compose.yaml need: passwords, and a CA with a certificate for each zone. What is there
-# already stays. Put certificates of your own in place of these if you have them.
+# Creates the secrets of compose.yaml: passwords, and a CA with a certificate for each zone. Existing files are kept.
+# Replace the certificates by your own if you have them.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -10,7 +10,7 @@ printf '*\n' >.gitignore
 
 random() { openssl rand -hex 24; }
 
-# write NAME TEXT: the folder is closed to others, so that the files may be open to the zones' own user.
+# write NAME TEXT: creates a file. It is readable by all, for the zones' user; the folder is private.
 write() {
   [ -s "$1" ] || printf '%s\n' "$2" >"$1"
   chmod 644 "$1"
@@ -42,4 +42,4 @@ for token in slack-bot slack-app; do
   [ -e "$token" ] || : >"$token"
   chmod 644 "$token"
 done
-echo "made in $(pwd); now put Slack's tokens into slack-bot (xoxb-…) and slack-app (xapp-…)"
+echo "created in $(pwd); now write the Slack tokens to slack-bot (xoxb-…) and slack-app (xapp-…)"

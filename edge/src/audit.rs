@@ -1,14 +1,13 @@
-//! Who did what, when, and how it went: one line for each authenticated request.
+//! Audit log: one line for each authenticated request.
 //!
-//! A line has a fixed set of members. What was said, what was answered and what proved the caller
-//! have no member, so they cannot get in.
+//! A line has a fixed set of members. Request content, response content and credentials have no member, so they cannot
+//! get in.
 
-mod line;
-mod lines;
+mod encode;
+mod writer;
 
 use crate::telemetry::{self, Metrics};
-use line::Line;
-use lines::Lines;
+use encode::LineEncoder;
 use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -16,56 +15,56 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use writer::AuditWriter;
 
-/// One line of the audit.
+/// One audit entry.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    /// When it was answered; it came `latency` before.
+pub struct AuditEntry<'a> {
+    /// Time of the response; the request arrived `latency` before.
     pub at: SystemTime,
-    /// Who asked: the principal.
-    pub who: &'a str,
-    /// By which client.
+    /// Principal of the caller.
+    pub principal: &'a str,
+    /// Client of the caller.
     pub client: &'a str,
-    /// What was asked for.
+    /// Called method.
     pub method: &'a str,
-    /// The id of the call itself, as its caller gave it.
+    /// Id of the request as its caller sent it.
     pub id: Option<&'a str>,
-    /// The id of the task or stream that it was about.
+    /// Id of the task or stream concerned.
     pub subject: Option<&'a str>,
-    /// How it went, in a word.
+    /// Outcome label.
     pub outcome: &'a str,
-    /// The error's code, if there was one.
+    /// Error code, if any.
     pub code: Option<i32>,
-    /// How long it took.
+    /// Processing time.
     pub latency: Duration,
-    /// The request's correlation id.
+    /// Correlation id of the request.
     pub correlation: &'a str,
-    /// Where it came from.
+    /// Address of the caller.
     pub address: Option<IpAddr>,
 }
 
-/// Writes entries, each a JSON object on a line of its own, to the log, to a file, or to both. Neither
-/// ever makes a request wait: threads of their own write, and if one cannot keep up, lines are dropped
-/// and counted.
+/// Writes entries as JSON lines to the log, a file, or both. Never blocks a request: dedicated threads write, and if
+/// one cannot keep up, lines are dropped and counted.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    log: Option<Arc<Lines>>,
-    file: Option<Arc<Lines>>,
+    log: Option<Arc<AuditWriter>>,
+    file: Option<Arc<AuditWriter>>,
     metrics: Arc<Metrics>,
 }
 
 impl Audit {
-    /// To where the log goes; for a program that is `std::io::stderr`. The lines are there if the
-    /// log's filter lets the target `audit` through at the level `info`.
+    /// Writes to the log output; a program passes `std::io::stderr`. Lines are written if the log filter enables the
+    /// target `audit` at the level `info`.
     pub fn to_log(log: impl Write + Send + 'static, metrics: Arc<Metrics>) -> io::Result<Self> {
         Ok(Self {
-            log: Some(Arc::new(Lines::to(log, Arc::clone(&metrics))?)),
+            log: Some(Arc::new(AuditWriter::spawn(log, Arc::clone(&metrics))?)),
             file: None,
             metrics,
         })
     }
 
-    /// To the end of the file at `path`, which is made if it is not there, for its owner's eyes only.
+    /// Appends to the file at `path`, which is created with mode 0600 if it does not exist.
     pub fn to_file(path: &Path, metrics: Arc<Metrics>) -> io::Result<Self> {
         Self {
             log: None,
@@ -75,30 +74,30 @@ impl Audit {
         .and_to_file(path)
     }
 
-    /// To the end of the file at `path` as well.
+    /// Appends to the file at `path` as well.
     pub fn and_to_file(self, path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let lines = Lines::to(options.open(path)?, Arc::clone(&self.metrics))?;
+        let lines = AuditWriter::spawn(options.open(path)?, Arc::clone(&self.metrics))?;
         Ok(Self {
             file: Some(Arc::new(lines)),
             ..self
         })
     }
 
-    /// Records one entry. Answers whether it goes to the log.
-    pub fn record(&self, entry: &Entry<'_>) -> bool {
+    /// Records one entry. Returns true if it goes to the log.
+    pub fn record(&self, entry: &AuditEntry<'_>) -> bool {
         let logged =
-            telemetry::audited() && tracing::enabled!(target: "audit", tracing::Level::INFO);
+            telemetry::audit_enabled() && tracing::enabled!(target: "audit", tracing::Level::INFO);
         let log = self.log.as_ref().filter(|_| logged);
         if log.is_none() && self.file.is_none() {
             return false;
         }
-        LINE.with_borrow_mut(|line| {
-            let Some(line) = line.write(entry) else {
-                self.metrics.audit_dropped();
+        ENCODER.with_borrow_mut(|line| {
+            let Some(line) = line.encode(entry) else {
+                self.metrics.record_audit_dropped();
                 return false;
             };
             for lines in log.into_iter().chain(&self.file) {
@@ -110,7 +109,7 @@ impl Audit {
 }
 
 thread_local! {
-    static LINE: RefCell<Line> = RefCell::default();
+    static ENCODER: RefCell<LineEncoder> = RefCell::default();
 }
 
 #[cfg(test)]
@@ -119,10 +118,10 @@ mod tests {
     use serde_json::json;
     use std::time::UNIX_EPOCH;
 
-    fn entry(method: &str) -> Entry<'_> {
-        Entry {
+    fn entry(method: &str) -> AuditEntry<'_> {
+        AuditEntry {
             at: UNIX_EPOCH + Duration::from_millis(1_709_210_096_789),
-            who: "alice",
+            principal: "alice",
             client: "laptop",
             method,
             id: Some("req-1"),
@@ -135,11 +134,11 @@ mod tests {
         }
     }
 
-    fn recorded(entries: &[Entry<'_>]) -> String {
+    fn record_to_file(entries: &[AuditEntry<'_>]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.log");
         for entry in entries {
-            // Opened anew each time: it is written at the end, and what waits is written on the way out.
+            // Reopened each time: lines are appended, and pending lines are written on drop.
             let audit = Audit::to_file(&path, Arc::default()).unwrap();
             audit.record(entry);
         }
@@ -153,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_who_did_what_and_nothing_else() {
-        let text = recorded(&[entry("tasks.get")]);
+    fn audit_line_has_the_documented_members() {
+        let text = record_to_file(&[entry("tasks.get")]);
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         let expect = json!({
             "at": "2024-02-29T12:34:56.789Z", "who": "alice", "client": "laptop",
@@ -165,11 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn hostile_words_stay_in_their_line_and_short() {
+    fn hostile_values_are_escaped_and_truncated() {
         let hostile = format!("x\n{{\"who\":\"mallory\"}}\u{1b}[2J{}", "é".repeat(500));
         let mut bare = entry(&hostile);
         (bare.subject, bare.code, bare.address) = (None, None, None);
-        let text = recorded(&[bare, entry("tasks.get")]);
+        let text = record_to_file(&[bare, entry("tasks.get")]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert!(
@@ -181,11 +180,11 @@ mod tests {
         assert!(first.get("subject").is_none());
     }
 
-    /// A log that can be read.
+    /// An in-memory log.
     #[derive(Clone, Default)]
-    struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+    struct MemoryLog(Arc<std::sync::Mutex<Vec<u8>>>);
 
-    impl Write for Log {
+    impl Write for MemoryLog {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -196,30 +195,32 @@ mod tests {
     }
 
     #[test]
-    fn the_log_gets_every_line_by_the_end_if_its_filter_lets_them_through() {
+    fn log_gets_every_audit_line_if_its_filter_allows() {
         use tracing_subscriber::layer::SubscriberExt;
-        let write = |wanted: &str| {
-            let filter: tracing_subscriber::filter::Targets = wanted.parse().unwrap();
+        let count_lines = |filter_text: &str| {
+            let filter: tracing_subscriber::filter::Targets = filter_text.parse().unwrap();
             let subscriber = tracing_subscriber::registry().with(filter);
-            let log = Log::default();
+            let log = MemoryLog::default();
             let audit = Audit::to_log(log.clone(), Arc::default()).unwrap();
             tracing::subscriber::with_default(subscriber, || {
-                assert!((0..1000).all(|_| audit.record(&entry("tasks.get")) == (wanted == "info")));
+                assert!(
+                    (0..1000).all(|_| audit.record(&entry("tasks.get")) == (filter_text == "info"))
+                );
             });
             drop(audit);
             let text = log.0.lock().unwrap().clone();
             let lines = text.split_inclusive(|byte| *byte == b'\n');
-            let whole = |line: &&[u8]| {
+            let is_complete = |line: &&[u8]| {
                 serde_json::from_slice::<serde_json::Value>(line).unwrap()["who"] == "alice"
             };
-            lines.filter(whole).count()
+            lines.filter(is_complete).count()
         };
-        assert_eq!(write("info"), 1000);
-        assert_eq!(write("info,audit=off"), 0);
+        assert_eq!(count_lines("info"), 1000);
+        assert_eq!(count_lines("info,audit=off"), 0);
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_counted() {
+    fn unwritable_audit_lines_are_counted() {
         if !Path::new("/dev/full").exists() {
             return;
         }

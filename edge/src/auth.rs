@@ -1,22 +1,21 @@
-//! Proves who calls: the resource server of OAuth 2.0.
+//! Authentication of callers: the resource server of OAuth 2.0.
 //!
-//! A token is verified once and then known by its hash until it ends or its key is gone, so that a
-//! request with a known token costs a hash and a look into a table. What a caller may do is not decided
-//! here, and what a refusal looks like on the wire is for the zone to say.
+//! A verified token is cached by its hash until it expires or its key is removed, so that a request with a cached
+//! token costs a hash and a table lookup. The zone decides authorization and the body of a rejection.
 
 mod bearer;
 mod identity;
 mod introspection;
+mod issuer_request;
 mod jwks;
 pub(crate) mod jwt;
 mod keys;
-mod known;
 mod metadata;
-mod question;
 #[cfg(test)]
 mod tests;
+mod token_cache;
 
-pub use bearer::sole_authorization;
+pub use bearer::single_authorization;
 pub use identity::Identity;
 pub use introspection::Introspection;
 pub use keys::KeySet;
@@ -24,42 +23,42 @@ pub use metadata::{DiscoveryError, SignInEndpoints};
 
 use crate::clock::Clock;
 use crate::listener::Peer;
-use crate::tls::Trust;
+use crate::tls::TrustRoots;
 use async_trait::async_trait;
 use http::HeaderValue;
 use introspection::Introspector;
-use jwks::{Jwks, Place};
-use jwt::{Expect, Unproven};
-use known::{Known, TokenHash};
+use jwks::{Jwks, KeySource};
+use jwt::{ExpectedClaims, UnverifiedJwt};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
+use token_cache::{TokenHash, VerifiedTokenCache};
 use url::Url;
 
-/// Why a caller is not believed.
+/// Reason why a caller is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// There is no bearer token.
+pub enum AuthFailure {
+    /// The request has no bearer token.
     #[error("a bearer token is required in the authorization header")]
     Missing,
-    /// There is something that cannot be a bearer token.
+    /// The header is not a valid bearer token.
     #[error("the authorization header does not hold one bearer token")]
     Malformed,
-    /// The token is not good, for a reason from [`reason`] that may be told to the caller.
+    /// The token is invalid, for a reason from [`reason`] that may be sent to the caller.
     #[error("the token is not valid: {0}")]
     Invalid(&'static str),
-    /// The token was good and is over.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// Whether it is good cannot be said now, because the issuer cannot be reached.
+    /// The token cannot be verified now, because the issuer cannot be reached.
     #[error("the token cannot be verified at the moment, try again later")]
     Unavailable,
 }
 
-impl Refusal {
-    /// One word for metrics and audit.
-    pub const fn word(self) -> &'static str {
+impl AuthFailure {
+    /// Returns the reason label for metrics and audit.
+    pub const fn code(self) -> &'static str {
         match self {
             Self::Missing => "missing",
             Self::Malformed => "malformed",
@@ -70,241 +69,247 @@ impl Refusal {
     }
 }
 
-/// The reasons for [`Refusal::Invalid`]: fixed words that may be told to the caller. They say no more
-/// than the caller could find out by reading its own token.
+/// Reasons for [`AuthFailure::Invalid`]: fixed codes that may be sent to the caller. They reveal no more than the
+/// caller could find out by reading its own token.
 pub mod reason {
-    /// Its parts cannot be read.
+    /// The token cannot be parsed.
     pub const MALFORMED: &str = "malformed_token";
-    /// Its algorithm is not one of RS256, ES256 and EdDSA.
+    /// The algorithm is not one of RS256, ES256 and EdDSA.
     pub const ALGORITHM: &str = "algorithm_not_allowed";
-    /// It is a token, but not one for access.
-    pub const KIND: &str = "not_an_access_token";
-    /// The issuer has no such key.
+    /// The token is not an access token.
+    pub const TOKEN_TYPE: &str = "not_an_access_token";
+    /// The issuer has no key with this id.
     pub const KEY: &str = "unknown_key";
-    /// The signature does not hold.
+    /// The signature is invalid.
     pub const SIGNATURE: &str = "bad_signature";
-    /// It is from somebody else.
+    /// The token is from another issuer.
     pub const ISSUER: &str = "wrong_issuer";
-    /// It is for somebody else.
+    /// The token is for another audience.
     pub const AUDIENCE: &str = "wrong_audience";
-    /// Its time has not come.
+    /// The token is not valid yet.
     pub const NOT_YET: &str = "not_yet_valid";
-    /// It names nobody.
+    /// The token has no subject.
     pub const SUBJECT: &str = "no_subject";
-    /// It is bound to a client certificate that did not come with it.
+    /// The token is bound to a client certificate that the connection does not have.
     pub const BINDING: &str = "wrong_certificate";
-    /// It was taken back.
+    /// The token was revoked.
     pub const REVOKED: &str = "revoked";
-    /// The issuer does not know it, or not any more.
+    /// The issuer reports the token as inactive.
     pub const INACTIVE: &str = "inactive";
-    /// It is opaque and nobody is configured who could be asked about it.
+    /// The token is opaque and introspection is not configured.
     pub const OPAQUE: &str = "opaque_tokens_not_accepted";
 }
 
-/// Keys that need no fetching, because the issuer is this program.
+/// Keys of the built-in issuer, which need no fetching.
 #[async_trait]
 pub trait LocalKeys: Send + Sync {
-    /// The keys that may verify a token now.
+    /// Returns the keys that may verify a token now.
     fn keys(&self) -> Arc<KeySet>;
 
-    /// Looks for keys that another node may have made. Answers soon, whatever it finds.
-    async fn look_again(&self);
+    /// Loads keys that another node may have created. Returns soon in any case.
+    async fn refresh(&self);
 
-    /// True if the token of this identity was taken back. Asked for every request, so it must be
-    /// cheap and never wait.
+    /// Returns true if the token of this identity was revoked. Called for every request, so it must be cheap and never
+    /// block.
     fn is_revoked(&self, identity: &Identity) -> bool;
 }
 
-/// Where the keys come from that verify tokens.
+/// Source of the keys that verify tokens.
 #[derive(Clone)]
-pub enum Keys {
-    /// From this URL: https, or http on this machine.
+pub enum KeyConfig {
+    /// A JWKS URL: https, or http on this machine.
     Jwks(String),
-    /// From where the issuer's metadata say (RFC 8414, or OpenID Connect Discovery).
+    /// The `jwks_uri` of the issuer's metadata (RFC 8414, or OpenID Connect Discovery).
     Discovered,
-    /// From the built-in issuer.
+    /// The built-in issuer.
     Local(Arc<dyn LocalKeys>),
 }
 
-/// What an [`Authenticator`] believes.
+/// Configuration of an [`Authenticator`].
 pub struct AuthOptions {
-    /// The `iss` of every token, to the letter.
+    /// Required `iss` of every token, compared exactly.
     pub issuer: String,
-    /// A token must be for one of these.
+    /// Accepted audiences; a token must have one of them.
     pub audience: Vec<String>,
-    /// What verifies it.
-    pub keys: Keys,
-    /// Whom to ask about opaque tokens. Without it they are refused.
+    /// Source of the verification keys.
+    pub keys: KeyConfig,
+    /// Introspection of opaque tokens. Without it they are rejected.
     pub introspection: Option<Introspection>,
-    /// How far the issuer's clock may be from ours; 30 s by default.
+    /// Tolerated clock difference to the issuer; 30 s by default.
     pub leeway: Duration,
-    /// Which certificates of the issuer are trusted.
-    pub trust: Trust,
-    /// Tells the time.
+    /// Trusted CAs for connections to the issuer.
+    pub trust: TrustRoots,
+    /// Source of time.
     pub clock: Clock,
 }
 
 impl AuthOptions {
-    /// How far clocks may be apart unless somebody says otherwise.
-    pub const LEEWAY: Duration = Duration::from_secs(30);
+    /// Default clock leeway.
+    pub const DEFAULT_LEEWAY: Duration = Duration::from_secs(30);
 }
 
-/// Why an [`Authenticator`] cannot be made.
+/// Error in the configuration of an [`Authenticator`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AuthError {
-    /// The URL would let anybody on the way choose who is believed.
+pub enum AuthConfigError {
+    /// The URL is not https, so an attacker on the network could choose which callers are accepted.
     #[error("{0} must be an https url, or an http url on this machine")]
     Url(&'static str),
-    /// Nobody could ever be believed.
-    #[error("name at least one audience that tokens are for")]
+    /// No audience is configured, so every token would be rejected.
+    #[error("configure at least one audience that tokens are for")]
     Audience,
-    /// The credentials cannot be sent.
+    /// The credentials are not valid in a header.
     #[error("the client id and the secret for introspection cannot be sent in a header")]
     Credentials,
-    /// TLS cannot be used.
-    #[error("the client that reaches the issuer cannot be made")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create the HTTP client for the issuer")]
     Client(#[source] reqwest::Error),
 }
 
-/// Turns tokens into identities. Cheap to share behind an `Arc`.
+/// Verifies tokens and returns identities. Cheap to share behind an `Arc`.
 pub struct Authenticator {
     issuer: String,
     audience: Vec<String>,
     leeway: u64,
-    source: Source,
+    key_source: KeyProvider,
     introspector: Option<Introspector>,
-    known: Known,
+    token_cache: VerifiedTokenCache,
     clock: Clock,
 }
 
-enum Source {
+enum KeyProvider {
     Remote(Arc<Jwks>),
     Local(Arc<dyn LocalKeys>),
 }
 
 impl Authenticator {
-    /// An authenticator that knows no token yet. Nothing is fetched before the first one comes.
+    /// Creates an authenticator with an empty cache. Nothing is fetched before the first token.
     ///
     /// # Errors
     ///
-    /// If the options could not be used, or not safely.
-    pub fn new(options: AuthOptions) -> Result<Self, AuthError> {
+    /// The options are incomplete or unsafe.
+    pub fn new(options: AuthOptions) -> Result<Self, AuthConfigError> {
         if options.audience.is_empty() {
-            return Err(AuthError::Audience);
+            return Err(AuthConfigError::Audience);
         }
-        // Making one reads the system's CAs from disk, and the built-in issuer needs none.
-        let client = || options.trust.client().build().map_err(AuthError::Client);
+        // Lazy: creating a client reads the system's CAs from disk, and the built-in issuer needs none.
+        let client = || {
+            options
+                .trust
+                .client()
+                .build()
+                .map_err(AuthConfigError::Client)
+        };
         let source = match options.keys {
-            Keys::Local(keys) => Source::Local(keys),
-            Keys::Jwks(url) => {
-                let url =
-                    safe_url(&url).ok_or(AuthError::Url("the address of the issuer's keys"))?;
-                let jwks = Jwks::new(Place::Keys(url), client()?, options.clock.clone());
-                Source::Remote(Arc::new(jwks))
+            KeyConfig::Local(keys) => KeyProvider::Local(keys),
+            KeyConfig::Jwks(url) => {
+                let url = safe_url(&url)
+                    .ok_or(AuthConfigError::Url("the address of the issuer's keys"))?;
+                let jwks = Jwks::new(KeySource::JwksUrl(url), client()?, options.clock.clone());
+                KeyProvider::Remote(Arc::new(jwks))
             }
-            Keys::Discovered => {
-                let place = Place::metadata_of(&options.issuer);
-                let place = place.ok_or(AuthError::Url("the issuer"))?;
-                let jwks = Jwks::new(place, client()?, options.clock.clone());
-                Source::Remote(Arc::new(jwks))
+            KeyConfig::Discovered => {
+                let key_source = KeySource::metadata(&options.issuer);
+                let key_source = key_source.ok_or(AuthConfigError::Url("the issuer"))?;
+                let jwks = Jwks::new(key_source, client()?, options.clock.clone());
+                KeyProvider::Remote(Arc::new(jwks))
             }
         };
         let introspector = match &options.introspection {
             None => None,
-            Some(who) => {
-                let url = safe_url(&who.url).ok_or(AuthError::Url("the introspection endpoint"))?;
-                let made = Introspector::new(url, who, client()?);
-                Some(made.ok_or(AuthError::Credentials)?)
+            Some(config) => {
+                let url = safe_url(&config.url)
+                    .ok_or(AuthConfigError::Url("the introspection endpoint"))?;
+                let introspector = Introspector::new(url, config, client()?);
+                Some(introspector.ok_or(AuthConfigError::Credentials)?)
             }
         };
         Ok(Self {
             issuer: options.issuer,
             audience: options.audience,
             leeway: options.leeway.as_secs(),
-            source,
+            key_source: source,
             introspector,
-            known: Known::new(),
+            token_cache: VerifiedTokenCache::new(),
             clock: options.clock,
         })
     }
 
-    /// Who sent this header over this connection.
+    /// Returns the identity of the caller that sent this header over this connection.
     ///
-    /// A token that is known answers without waiting.
+    /// A cached token is checked without waiting.
     ///
     /// # Errors
     ///
-    /// Why the caller is not believed.
+    /// The caller is not authenticated.
     pub async fn authenticate(
         &self,
         authorization: Option<&HeaderValue>,
         peer: Option<&Peer>,
-    ) -> Result<Arc<Identity>, Refusal> {
-        let token = bearer::token(authorization)?;
-        let hash = known::hash(token);
+    ) -> Result<Arc<Identity>, AuthFailure> {
+        let token = bearer::bearer_token(authorization)?;
+        let hash = token_cache::token_hash(token);
         let now = self.clock.unix();
-        let known = match self.known.find(&hash, now) {
-            Some(known) => Some(known?),
+        let cached = match self.token_cache.get(&hash, now) {
+            Some(result) => Some(result?),
             None => None,
         };
-        let identity = match known {
-            Some(identity) if self.has_key_of(&identity).await => identity,
+        let identity = match cached {
+            Some(identity) if self.is_key_current(&identity).await => identity,
             // Boxed, to keep the future of the usual case small.
-            _ => Box::pin(self.verify(bearer::text(token)?, hash, now)).await?,
+            _ => Box::pin(self.verify(bearer::token_text(token)?, hash, now)).await?,
         };
-        self.still_good(&identity, peer, now)?;
+        self.check_validity(&identity, peer, now)?;
         Ok(identity)
     }
 
-    /// Whether somebody who proved themselves a while ago would still be believed: for what goes on
-    /// for longer than a request.
+    /// Checks that an identity is still valid, for watches and other work that outlasts a request.
     ///
     /// # Errors
     ///
-    /// Why the caller is not believed any more.
-    pub fn recheck(&self, identity: &Identity, peer: Option<&Peer>) -> Result<(), Refusal> {
-        if let (Source::Remote(jwks), Some(key)) = (&self.source, &identity.key) {
-            let keys = jwks.usable_now().ok_or(Refusal::Unavailable)?;
-            if !keys.keys.has(key) {
-                return Err(Refusal::Invalid(reason::KEY));
+    /// The identity is no longer valid.
+    pub fn recheck(&self, identity: &Identity, peer: Option<&Peer>) -> Result<(), AuthFailure> {
+        if let (KeyProvider::Remote(jwks), Some(key)) = (&self.key_source, &identity.key) {
+            let keys = jwks.usable_now().ok_or(AuthFailure::Unavailable)?;
+            if !keys.keys.contains(key) {
+                return Err(AuthFailure::Invalid(reason::KEY));
             }
         }
-        self.still_good(identity, peer, self.clock.unix())
+        self.check_validity(identity, peer, self.clock.unix())
     }
 
-    /// Whether the issuer still has the key that verified a token. Has the keys fetched again when it is
-    /// time, so that a key which was removed ends also if all tokens are known.
-    async fn has_key_of(&self, identity: &Identity) -> bool {
-        let (Source::Remote(jwks), Some(key)) = (&self.source, &identity.key) else {
+    /// Returns true if the issuer still has the key that verified a token. Refetches stale keys, so that a removed
+    /// key takes effect even if all tokens are cached.
+    async fn is_key_current(&self, identity: &Identity) -> bool {
+        let (KeyProvider::Remote(jwks), Some(key)) = (&self.key_source, &identity.key) else {
             return true;
         };
         if let Some(fresh) = jwks.fresh() {
-            return fresh.keys.has(key);
+            return fresh.keys.contains(key);
         }
         let current = Box::pin(jwks.current()).await;
-        current.is_ok_and(|current| current.keys.has(key))
+        current.is_ok_and(|current| current.keys.contains(key))
     }
 
-    /// What may change while a token is known.
-    fn still_good(
+    /// Checks everything that may change while a token is cached.
+    fn check_validity(
         &self,
         identity: &Identity,
         peer: Option<&Peer>,
         now: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), AuthFailure> {
         if identity.expires_at().saturating_add(self.leeway) <= now {
-            return Err(Refusal::Expired);
+            return Err(AuthFailure::Expired);
         }
         if let Some(bound) = &identity.certificate {
-            let shown = peer.and_then(|peer| peer.certificate.as_ref());
-            if !shown.is_some_and(|shown| shown.ct_eq(bound).into()) {
-                return Err(Refusal::Invalid(reason::BINDING));
+            let presented = peer.and_then(|peer| peer.certificate.as_ref());
+            if !presented.is_some_and(|shown| shown.ct_eq(bound).into()) {
+                return Err(AuthFailure::Invalid(reason::BINDING));
             }
         }
-        match &self.source {
-            Source::Local(keys) if keys.is_revoked(identity) => {
-                Err(Refusal::Invalid(reason::REVOKED))
+        match &self.key_source {
+            KeyProvider::Local(keys) if keys.is_revoked(identity) => {
+                Err(AuthFailure::Invalid(reason::REVOKED))
             }
             _ => Ok(()),
         }
@@ -315,60 +320,60 @@ impl Authenticator {
         token: &str,
         hash: TokenHash,
         now: u64,
-    ) -> Result<Arc<Identity>, Refusal> {
-        let expect = Expect {
+    ) -> Result<Arc<Identity>, AuthFailure> {
+        let expect = ExpectedClaims {
             issuer: &self.issuer,
             audience: &self.audience,
             leeway: self.leeway,
         };
-        if jwt::has_shape(token) {
-            let unproven = Unproven::read(token)?;
-            let identity = self.prove(&unproven, &expect, now).await?;
-            return Ok(self.known.good(hash, identity));
+        if jwt::is_jwt(token) {
+            let unverified = UnverifiedJwt::parse(token)?;
+            let identity = self.verify_jwt(&unverified, &expect, now).await?;
+            return Ok(self.token_cache.insert_valid(hash, identity));
         }
         let Some(introspector) = &self.introspector else {
-            return Err(Refusal::Invalid(reason::OPAQUE));
+            return Err(AuthFailure::Invalid(reason::OPAQUE));
         };
-        // Of many requests with one token, one asks and the others hear what it was told.
-        let _turn = introspector.turn(&hash).await?;
-        if let Some(known) = self.known.find(&hash, now) {
-            return known;
+        // Single-flight: of many requests with one token, one asks the issuer and the others use its result.
+        let _turn = introspector.single_flight(&hash).await?;
+        if let Some(cached) = self.token_cache.get(&hash, now) {
+            return cached;
         }
-        match introspector.ask(token, &expect, now).await {
-            Ok(identity) => Ok(self.known.good(hash, identity)),
-            Err(refusal) => {
-                self.known.bad(hash, refusal, now);
-                Err(refusal)
+        match introspector.introspect(token, &expect, now).await {
+            Ok(identity) => Ok(self.token_cache.insert_valid(hash, identity)),
+            Err(failure) => {
+                self.token_cache.insert_rejected(hash, failure, now);
+                Err(failure)
             }
         }
     }
 
-    /// Tries the keys at hand, and once more if there are newer ones.
-    async fn prove(
+    /// Verifies the signature with the current keys, and once more with newer ones if the key is unknown.
+    async fn verify_jwt(
         &self,
-        token: &Unproven<'_>,
-        expect: &Expect<'_>,
+        token: &UnverifiedJwt<'_>,
+        expect: &ExpectedClaims<'_>,
         now: u64,
-    ) -> Result<Identity, Refusal> {
-        let unknown = Err(Refusal::Invalid(reason::KEY));
-        match &self.source {
-            Source::Local(local) => {
-                if let Some(judged) = token.prove(&local.keys(), expect, now) {
-                    return judged;
+    ) -> Result<Identity, AuthFailure> {
+        let unknown = Err(AuthFailure::Invalid(reason::KEY));
+        match &self.key_source {
+            KeyProvider::Local(local) => {
+                if let Some(verified) = token.verify(&local.keys(), expect, now) {
+                    return verified;
                 }
-                local.look_again().await;
-                let judged = token.prove(&local.keys(), expect, now);
-                judged.unwrap_or(unknown)
+                local.refresh().await;
+                let verified = token.verify(&local.keys(), expect, now);
+                verified.unwrap_or(unknown)
             }
-            Source::Remote(jwks) => {
+            KeyProvider::Remote(jwks) => {
                 let loaded = jwks.current().await?;
-                if let Some(judged) = token.prove(&loaded.keys, expect, now) {
-                    return judged;
+                if let Some(verified) = token.verify(&loaded.keys, expect, now) {
+                    return verified;
                 }
-                let Some(newer) = jwks.newer(&loaded).await else {
+                let Some(newer) = jwks.refetch_for_unknown_kid(&loaded).await else {
                     return unknown;
                 };
-                token.prove(&newer.keys, expect, now).unwrap_or(unknown)
+                token.verify(&newer.keys, expect, now).unwrap_or(unknown)
             }
         }
     }
@@ -383,14 +388,15 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// A URL whose answers nobody on the way can change.
+/// Parses a URL whose responses cannot be changed on the network: https, or http to this machine.
 fn safe_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
-    let here = match url.host()? {
+    let is_loopback = match url.host()? {
         url::Host::Domain(name) => name == "localhost",
         url::Host::Ipv4(address) => address.is_loopback(),
         url::Host::Ipv6(address) => address.is_loopback(),
     };
-    let bare = url.username().is_empty() && url.password().is_none();
-    (bare && (url.scheme() == "https" || (url.scheme() == "http" && here))).then_some(url)
+    let has_no_credentials = url.username().is_empty() && url.password().is_none();
+    (has_no_credentials && (url.scheme() == "https" || (url.scheme() == "http" && is_loopback)))
+        .then_some(url)
 }

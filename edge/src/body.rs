@@ -1,64 +1,62 @@
-//! Reading a request's body within limits. What is in the body is not looked at here.
+//! Reads request bodies within size, time and memory limits.
 //!
-//! A body is read in two steps: its start, at most 64 KiB, is read from any caller; the rest only once the
-//! caller has been authenticated, and then counts against that caller's share of the memory for bodies.
+//! A body is read in two steps: the first 64 KiB are read from any caller, the remainder only once the caller is
+//! authenticated, and then counts against that caller's share of the memory budget.
 
+mod deadline;
 mod drain;
-mod pace;
 #[cfg(test)]
 mod tests;
 
 use crate::budget::{MemoryBudget, Reservation, ShareKey};
 use crate::limits::HttpLimits;
-use crate::listener::Sender;
+use crate::listener::PendingUpload;
 use axum::BoxError;
 use bytes::{Bytes, BytesMut};
+use deadline::BodyDeadline;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::Body;
 use http_body_util::BodyExt;
-use pace::Pace;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much of a body is read before its caller is authenticated.
-const START: usize = MemoryBudget::PAGE;
-/// How long the rest of a body that is refused may take to run out.
-const RUN_OUT: Duration = Duration::from_secs(10);
+/// Maximum number of bytes that are read before the caller is authenticated.
+const UNAUTHENTICATED_BYTES: usize = MemoryBudget::PAGE;
+/// Timeout for draining the remainder of a rejected body.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a body could not be read.
+/// Error reading a request body.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// There is more of it than is allowed.
+    /// The body exceeds the size limit.
     #[error("the body is larger than {limit} bytes: send less, or raise limits.body")]
     TooLarge {
-        /// How many bytes are allowed.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// The bodies of all callers together, or of this one, take as much memory as they may. 503, to be tried
-    /// again.
+    /// The memory budget for bodies, or the caller's share of it, is used up. 503, retryable.
     #[error("too many large bodies at this moment: send it again soon")]
-    NoRoom,
-    /// It did not come in time, or too little of it.
+    MemoryLimit,
+    /// The body did not arrive in time, or too slowly.
     #[error("the body did not arrive within {} s: send it faster", after.as_secs_f32())]
     TooSlow {
-        /// How long it was waited for.
+        /// Time waited.
         after: Duration,
     },
-    /// The connection broke, or what came is not HTTP.
+    /// The connection failed, or the body is invalid HTTP.
     #[error("the body ended before it was complete: send it again")]
-    Broken(#[source] axum::Error),
+    Incomplete(#[source] axum::Error),
 }
 
-/// Reads the whole of `body`, at most `limits.body` bytes in at most `limits.body_time`, for a caller who is
-/// known by `key` and need not be authenticated first.
+/// Reads the complete `body`, at most `limits.body_bytes` in at most `limits.body_timeout`, for a caller identified by
+/// `key` that need not be authenticated first.
 ///
-/// A length that is announced in `headers` and too large is refused before a byte is read. One of more than
-/// 64 KiB takes its part of `limits.bodies` until the last clone of it is dropped; smaller ones are bounded
-/// by the number of requests.
+/// A `Content-Length` over the limit is rejected before a byte is read. A body of more than 64 KiB holds its part of
+/// `limits.body_memory` until the last clone is dropped; smaller ones are bounded by the number of requests.
 ///
-/// The rest of one that is too large is let run out beside its answer; it needs a runtime.
-pub async fn read<B>(
+/// The remainder of a body that is too large is drained in the background; needs a runtime.
+pub async fn read_body<B>(
     body: B,
     headers: &HeaderMap,
     limits: &HttpLimits,
@@ -70,251 +68,266 @@ where
     let mut reader = BodyReader::new(body, headers, limits, key, None);
     let read = async {
         reader.check_size()?;
-        reader.read_rest().await
+        reader.read_remaining().await
     };
     if let Err(error) = read.await {
         if matches!(error, BodyError::TooLarge { .. }) {
-            reader.run_out();
+            reader.drain();
         }
         return Err(error);
     }
     let (bytes, reservation) = reader.finish();
     Ok(match reservation {
         None => bytes,
-        held => Bytes::from_owner(Held {
+        reservation => Bytes::from_owner(ReservedBytes {
             bytes,
-            _reservation: held,
+            _reservation: reservation,
         }),
     })
 }
 
-/// Reads a body step by step, so that its caller can be authenticated in between.
+/// Reads a body in steps, so that the caller can be authenticated in between.
 pub struct BodyReader<'r, B> {
     body: B,
     limits: &'r HttpLimits,
-    /// To whose share it counts.
+    /// Caller whose share the memory counts against.
     key: ShareKey,
-    sender: Option<Sender>,
-    /// The length that is announced, whether or not it is true.
-    announced: Option<u64>,
-    /// Whether the caller asks before it sends, and so sends nothing once it is refused.
-    asks_first: bool,
-    first: Bytes,
-    /// All of it, once there is more than one piece.
-    whole: BytesMut,
+    upload: Option<PendingUpload>,
+    /// Value of `Content-Length`, which may be wrong.
+    content_length: Option<u64>,
+    /// The request has an `Expect` header, so the client sends nothing once it is rejected.
+    expects_continue: bool,
+    first_chunk: Bytes,
+    /// All received bytes, once there is more than one chunk.
+    buffer: BytesMut,
     reservation: Option<Reservation>,
     complete: bool,
-    pace: Pace,
+    pace: BodyDeadline,
 }
 
 impl<'r, B> BodyReader<'r, B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
-    /// A reader that has read nothing yet. `sender` is how the listener knows the request, if it came by one.
+    /// Creates a reader that has read nothing. `upload` is the request's handle in the listener, if it has one.
     pub fn new(
         body: B,
         headers: &HeaderMap,
         limits: &'r HttpLimits,
         key: ShareKey,
-        sender: Option<Sender>,
+        upload: Option<PendingUpload>,
     ) -> Self {
         let announced = headers.get(CONTENT_LENGTH);
         Self {
             body,
             limits,
             key,
-            sender,
-            announced: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
-            asks_first: headers.contains_key(EXPECT),
-            first: Bytes::new(),
-            whole: BytesMut::new(),
+            upload,
+            content_length: announced.and_then(|length| length.to_str().ok()?.parse().ok()),
+            expects_continue: headers.contains_key(EXPECT),
+            first_chunk: Bytes::new(),
+            buffer: BytesMut::new(),
             reservation: None,
             complete: false,
-            pace: Pace::new(limits),
+            pace: BodyDeadline::new(limits),
         }
     }
 
-    /// Refuses a length that is announced and too large.
+    /// Rejects a `Content-Length` over the limit.
     pub fn check_size(&self) -> Result<(), BodyError> {
-        let length = self.announced.unwrap_or(0);
+        let length = self.content_length.unwrap_or(0);
         let length = length.max(self.body.size_hint().lower());
         match usize::try_from(length) {
-            Ok(length) if length <= self.limits.body => Ok(()),
+            Ok(length) if length <= self.limits.body_bytes => Ok(()),
             _ => Err(self.too_large()),
         }
     }
 
-    /// Reads the start of the body. Says whether that was all of it: if not, the caller is to be authenticated
-    /// before the rest is read. Of a body that is announced to be large nothing is read yet.
+    /// Reads the first bytes of the body. Returns true if that is all of it; otherwise the caller must be authenticated
+    /// before the remainder is read. Nothing is read of a body with a large `Content-Length`.
     pub async fn read_start(&mut self) -> Result<bool, BodyError> {
-        if self.announced.is_some_and(|length| length > START as u64) {
+        if self
+            .content_length
+            .is_some_and(|length| length > UNAUTHENTICATED_BYTES as u64)
+        {
             return Ok(false);
         }
-        self.read_until(START).await?;
+        self.read_until(UNAUTHENTICATED_BYTES).await?;
         Ok(self.complete)
     }
 
-    /// Whether the callers of the same address send so much at this moment that this one should be
-    /// authenticated at once, so that it no longer counts as one of them.
-    pub fn is_crowded(&self) -> bool {
-        self.sender.as_ref().is_some_and(Sender::is_crowded)
+    /// Returns true if callers of the same address send so much that this one should be authenticated at once, so that
+    /// it no longer counts against the address.
+    pub fn is_address_crowded(&self) -> bool {
+        self.upload.as_ref().is_some_and(PendingUpload::is_crowded)
     }
 
-    /// The caller has been authenticated: what is read counts against the principal's share from now on.
-    pub fn authenticated(&mut self, principal: &Arc<str>) -> Result<(), BodyError> {
+    /// Records that the caller is authenticated: the body now counts against the principal's share.
+    pub fn set_authenticated(&mut self, principal: &Arc<str>) -> Result<(), BodyError> {
         let key = ShareKey::Principal(Arc::clone(principal));
         if let Some(reservation) = &mut self.reservation
             && !reservation.transfer(&key)
         {
-            return Err(BodyError::NoRoom);
+            return Err(BodyError::MemoryLimit);
         }
         self.key = key;
-        if let Some(sender) = &self.sender {
-            sender.authenticated(principal);
+        if let Some(upload) = &self.upload {
+            upload.set_authenticated(principal);
         }
         Ok(())
     }
 
-    /// Reads what is left of the body.
-    pub async fn read_rest(&mut self) -> Result<(), BodyError> {
+    /// Reads the remainder of the body.
+    pub async fn read_remaining(&mut self) -> Result<(), BodyError> {
         self.read_until(usize::MAX).await
     }
 
-    /// The body, and the memory that it takes apart from it: for those who are done with the bytes first.
+    /// Returns the body and its memory reservation separately, for callers that drop the bytes first.
     pub fn finish(self) -> (Bytes, Option<Reservation>) {
-        let bytes = match self.whole.is_empty() {
-            true => self.first,
-            false => self.whole.freeze(),
+        let bytes = match self.buffer.is_empty() {
+            true => self.first_chunk,
+            false => self.buffer.freeze(),
         };
         (bytes, self.reservation)
     }
 
-    /// Discards the rest of a refused body beside its answer. A connection or stream that is closed while its caller
-    /// still sends breaks off the answer too. It takes no memory, at most some time and as many bytes as a body may
-    /// have, and all refused bodies together only so much a second; then it is closed all the same.
-    pub fn run_out(self) {
-        if self.complete || self.asks_first {
+    /// Discards the remainder of a rejected body in the background. Closing a connection or stream while the client
+    /// still sends would abort the response too. Takes no memory, a limited time and at most as many bytes as a body
+    /// may have; all rejected bodies together are rate limited. Then the connection is closed anyway.
+    pub fn drain(self) {
+        if self.complete || self.expects_continue {
             return;
         }
         let Ok(permit) = drain::SLOTS.try_acquire() else {
             return;
         };
-        let (mut body, mut left) = (self.body, self.limits.body);
-        let time = self.limits.body_time.min(RUN_OUT);
+        let (mut body, mut remaining) = (self.body, self.limits.body_bytes);
+        let time = self.limits.body_timeout.min(DRAIN_TIMEOUT);
         tokio::spawn(async move {
             let _permit = permit;
             let discard = async {
-                while let Ok(Some(piece)) = next(&mut body).await {
-                    match left.checked_sub(piece.len()) {
-                        Some(less) => left = less,
+                while let Ok(Some(chunk)) = next_chunk(&mut body).await {
+                    match remaining.checked_sub(chunk.len()) {
+                        Some(remainder) => remaining = remainder,
                         None => break,
                     }
-                    drain::pace(piece.len()).await;
+                    drain::throttle(chunk.len()).await;
                 }
             };
-            // Either way it is over.
+            // Finished or timed out.
             let _ = tokio::time::timeout(time, discard).await;
         });
     }
 
     fn too_large(&self) -> BodyError {
         BodyError::TooLarge {
-            limit: self.limits.body,
+            limit: self.limits.body_bytes,
         }
     }
 
-    fn received(&self) -> usize {
-        self.whole.len().max(self.first.len())
+    fn received_bytes(&self) -> usize {
+        self.buffer.len().max(self.first_chunk.len())
     }
 
-    /// Reads until it is complete, or until more than `most` bytes are there.
-    async fn read_until(&mut self, most: usize) -> Result<(), BodyError> {
-        while !self.complete && self.received() <= most {
-            let received = self.received();
-            let Some(piece) = self.pace.next(&mut self.body, received).await? else {
+    /// Reads until the body is complete, or until more than `max_bytes` bytes have arrived.
+    async fn read_until(&mut self, max_bytes: usize) -> Result<(), BodyError> {
+        while !self.complete && self.received_bytes() <= max_bytes {
+            let received = self.received_bytes();
+            let Some(chunk) = self
+                .pace
+                .next_within_deadline(&mut self.body, received)
+                .await?
+            else {
                 self.complete = true;
                 break;
             };
-            self.keep(piece)?;
+            self.append(chunk)?;
             self.complete = self.body.is_end_stream();
         }
         Ok(())
     }
 
-    fn keep(&mut self, piece: Bytes) -> Result<(), BodyError> {
-        let length = self.received().saturating_add(piece.len());
-        if length > self.limits.body {
+    fn append(&mut self, chunk: Bytes) -> Result<(), BodyError> {
+        let length = self.received_bytes().saturating_add(chunk.len());
+        if length > self.limits.body_bytes {
             return Err(self.too_large());
         }
-        // Nearly every request comes in one piece, which then needs no copy.
-        if self.first.is_empty() {
-            self.first = piece;
+        // Nearly every request arrives in one chunk, which needs no copy.
+        if self.first_chunk.is_empty() {
+            self.first_chunk = chunk;
             return Ok(());
         }
-        if length > START {
+        if length > UNAUTHENTICATED_BYTES {
             self.reserve(length)?;
         }
-        if self.whole.is_empty() {
-            // As much as was announced: what grows leaves behind what it has outgrown. Memory that nothing
-            // is written into is not taken.
-            let announced = self.announced.and_then(|length| length.try_into().ok());
-            let announced = announced.unwrap_or(0_usize).min(self.limits.body);
-            self.whole.reserve(announced.max(length));
-            self.whole.extend_from_slice(&self.first);
+        if self.buffer.is_empty() {
+            // Reserve the announced length: growing leaves the old buffers behind. Memory that is not written to is
+            // not taken.
+            let announced = self
+                .content_length
+                .and_then(|length| length.try_into().ok());
+            let announced = announced.unwrap_or(0_usize).min(self.limits.body_bytes);
+            self.buffer.reserve(announced.max(length));
+            self.buffer.extend_from_slice(&self.first_chunk);
         }
-        self.whole.extend_from_slice(&piece);
+        self.buffer.extend_from_slice(&chunk);
         Ok(())
     }
 
     fn reserve(&mut self, length: usize) -> Result<(), BodyError> {
-        let held = match &mut self.reservation {
+        let is_reserved = match &mut self.reservation {
             Some(reservation) => reservation.grow_to(length),
             None => {
-                self.reservation = self.limits.bodies.reserve(&self.key, length);
+                self.reservation = self.limits.body_memory.reserve(&self.key, length);
                 self.reservation.is_some()
             }
         };
-        if held { Ok(()) } else { Err(BodyError::NoRoom) }
+        if is_reserved {
+            Ok(())
+        } else {
+            Err(BodyError::MemoryLimit)
+        }
     }
 }
 
-/// An answer to `asked` bytes, with its part of `limits.answers` until the last clone of it is dropped:
-/// a few callers who do not read what they asked for cannot take all memory there is. Small ones, and
-/// those that say no more than what was sent, always go through.
-pub fn hold(
-    answer: Vec<u8>,
-    asked: usize,
+/// Attaches a response to its part of `limits.response_memory`, held until the last clone is dropped: a few clients
+/// that do not read their responses cannot take all memory. Small responses, and those that are no longer than the
+/// request (`request_bytes`), always pass.
+pub fn reserve_response(
+    response: Vec<u8>,
+    request_bytes: usize,
     limits: &HttpLimits,
     key: &ShareKey,
 ) -> Result<Bytes, BodyError> {
-    hold_within(answer, asked, limits, key, &mut None)
+    reserve_response_within(response, request_bytes, limits, key, &mut None)
 }
 
-/// As [`hold`], where memory was reserved before the answer was made: its part is taken out of that.
-pub fn hold_within(
-    answer: Vec<u8>,
-    asked: usize,
+/// Like [`reserve_response`], but takes the memory from a reservation made before the response was built.
+pub fn reserve_response_within(
+    response: Vec<u8>,
+    request_bytes: usize,
     limits: &HttpLimits,
     key: &ShareKey,
     reserved: &mut Option<Reservation>,
 ) -> Result<Bytes, BodyError> {
-    if answer.len() <= MemoryBudget::PAGE {
-        return Ok(answer.into());
+    if response.len() <= MemoryBudget::PAGE {
+        return Ok(response.into());
     }
-    match reserve_within(answer.len(), limits, key, reserved) {
-        Some(reservation) => Ok(Bytes::from_owner(Held {
-            bytes: answer,
+    match reserve_within(response.len(), limits, key, reserved) {
+        Some(reservation) => Ok(Bytes::from_owner(ReservedBytes {
+            bytes: response,
             _reservation: Some(reservation),
         })),
-        None if answer.len() <= asked.saturating_add(MemoryBudget::PAGE) => Ok(answer.into()),
-        None => Err(BodyError::NoRoom),
+        None if response.len() <= request_bytes.saturating_add(MemoryBudget::PAGE) => {
+            Ok(response.into())
+        }
+        None => Err(BodyError::MemoryLimit),
     }
 }
 
-/// Memory for an answer of so many bytes that is sent in pieces, for as long as the reservation lives. Small
-/// ones need none. It is taken out of what was reserved before as far as that goes.
-pub fn reserve_answer(
+/// Reserves memory for a response of `bytes` bytes that is sent in chunks. Small ones need none. Takes it from
+/// `reserved` as far as possible.
+pub fn reserve_streamed_response(
     bytes: usize,
     limits: &HttpLimits,
     key: &ShareKey,
@@ -324,10 +337,10 @@ pub fn reserve_answer(
         return Ok(None);
     }
     let reserved = reserve_within(bytes, limits, key, reserved);
-    reserved.map(Some).ok_or(BodyError::NoRoom)
+    reserved.map(Some).ok_or(BodyError::MemoryLimit)
 }
 
-/// Memory for so many bytes, out of what was reserved before as far as that goes.
+/// Reserves `bytes` bytes, from `reserved` as far as possible.
 fn reserve_within(
     bytes: usize,
     limits: &HttpLimits,
@@ -335,13 +348,13 @@ fn reserve_within(
     reserved: &mut Option<Reservation>,
 ) -> Option<Reservation> {
     match reserved {
-        None => limits.answers.reserve(key, bytes),
-        Some(before) => {
-            let mut part = before.split(bytes);
+        None => limits.response_memory.reserve(key, bytes),
+        Some(existing) => {
+            let mut part = existing.split(bytes);
             match part.grow_to(bytes) {
                 true => Some(part),
                 false => {
-                    before.merge(part);
+                    existing.merge(part);
                     None
                 }
             }
@@ -349,26 +362,26 @@ fn reserve_within(
     }
 }
 
-/// A body with the memory that it takes.
-struct Held<B> {
+/// Bytes with their memory reservation.
+struct ReservedBytes<B> {
     bytes: B,
     _reservation: Option<Reservation>,
 }
 
-impl<B: AsRef<[u8]>> AsRef<[u8]> for Held<B> {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for ReservedBytes<B> {
     fn as_ref(&self) -> &[u8] {
         self.bytes.as_ref()
     }
 }
 
-/// The next piece that is not empty. Trailers are not for us.
-async fn next<B>(body: &mut B) -> Result<Option<Bytes>, BodyError>
+/// Returns the next non-empty chunk. Skips trailers.
+async fn next_chunk<B>(body: &mut B) -> Result<Option<Bytes>, BodyError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
-    let broken = |error: B::Error| BodyError::Broken(axum::Error::new(error));
+    let incomplete = |error: B::Error| BodyError::Incomplete(axum::Error::new(error));
     while let Some(frame) = body.frame().await {
-        match frame.map_err(broken)?.into_data() {
+        match frame.map_err(incomplete)?.into_data() {
             Ok(data) if !data.is_empty() => return Ok(Some(data)),
             _ => {}
         }

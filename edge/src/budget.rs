@@ -1,5 +1,4 @@
-//! Memory that many callers share: a total, and in it a share for each caller, so that one of them cannot take
-//! all of it. What the memory is used for is not known here.
+//! Memory budget shared by many callers: a total, and a share for each caller, so that one of them cannot take all.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,13 +7,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The part of an address that stands for one caller: an IPv4 address, or the /64 of an IPv6 address, since
-/// one customer of a network usually has a whole /64. An IPv4 address mapped to IPv6 is that IPv4 address.
+/// Address prefix that identifies one caller: an IPv4 address, or the /64 of an IPv6 address, since one customer of a
+/// network usually has a whole /64. An IPv4-mapped IPv6 address counts as the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressPrefix(IpAddr);
 
 impl AddressPrefix {
-    /// The prefix of an address.
+    /// Returns the prefix of an address.
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(IpAddr::V4(address)),
@@ -26,29 +25,29 @@ impl AddressPrefix {
     }
 }
 
-/// To whose share memory is counted.
+/// Caller whose share memory counts against.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShareKey {
-    /// A caller that has not been authenticated, by its address.
+    /// An unauthenticated caller, by address.
     Address(AddressPrefix),
-    /// A caller that has been authenticated.
+    /// An authenticated caller.
     Principal(Arc<str>),
-    /// No caller in particular: only the total counts.
+    /// No particular caller: only the total applies.
     Unattributed,
 }
 
-/// Which part of a total one caller may have: 16 is a sixteenth, 1 is all of it.
+/// Maximum part of a total for one caller: 16 is a sixteenth, 1 is all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// For one address, of callers that have not been authenticated.
+    /// For one address, of unauthenticated callers.
     pub address: usize,
     /// For one principal.
     pub principal: usize,
 }
 
 impl Shares {
-    /// Every caller may have all of it: for places where all callers have one address.
-    pub const WHOLE: Self = Self {
+    /// Every caller may have all of it: for deployments where all callers have one address.
+    pub const FULL: Self = Self {
         address: 1,
         principal: 1,
     };
@@ -63,53 +62,53 @@ impl Default for Shares {
     }
 }
 
-/// Memory with a total and a share for each caller. Clones share it. Memory is counted in pages.
+/// Memory budget with a total and a share for each caller. Clones share it. Memory is counted in pages.
 #[derive(Clone)]
-pub struct MemoryBudget(Arc<Inner>);
+pub struct MemoryBudget(Arc<BudgetState>);
 
-struct Inner {
+struct BudgetState {
     bytes: usize,
     shares: Shares,
-    reserved: Mutex<Reserved>,
-    /// Wakes those who wait for memory whenever some is given back.
+    reserved: Mutex<ReservedPages>,
+    /// Notifies waiters whenever memory is released.
     released: Notify,
 }
 
-/// How many pages a caller may have: usually, and in its only reservation.
+/// Maximum number of pages of a caller: normally, and if it has only one reservation.
 #[derive(Clone, Copy)]
-struct Share {
-    usual: usize,
-    alone: usize,
+struct PageLimit {
+    shared: usize,
+    single: usize,
 }
 
-impl Share {
+impl PageLimit {
     const fn strict(pages: usize) -> Self {
         Self {
-            usual: pages,
-            alone: pages,
+            shared: pages,
+            single: pages,
         }
     }
 }
 
-/// How many pages are reserved. A caller has an entry only while it has reserved something.
+/// Reserved pages. A caller has an entry only while it has a reservation.
 #[derive(Default)]
-struct Reserved {
+struct ReservedPages {
     total: usize,
     by_key: HashMap<ShareKey, usize>,
 }
 
 impl MemoryBudget {
-    /// Memory is counted in pages of this many bytes.
+    /// Page size in bytes, the unit of accounting.
     pub const PAGE: usize = 64 * 1024;
 
-    /// So many bytes, rounded up to pages, with the usual shares.
+    /// Creates a budget of so many bytes, rounded up to pages, with the default shares.
     pub fn new(bytes: usize) -> Self {
         Self::with_shares(bytes, Shares::default())
     }
 
-    /// So many bytes with these shares. A share has at least one page.
+    /// Creates a budget of so many bytes with these shares. A share has at least one page.
     pub fn with_shares(bytes: usize, shares: Shares) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(BudgetState {
             bytes,
             shares,
             reserved: Mutex::default(),
@@ -117,19 +116,19 @@ impl MemoryBudget {
         }))
     }
 
-    /// The most bytes that a caller may have in its only reservation.
-    pub fn largest(&self, key: &ShareKey) -> usize {
-        let pages = self.share(key).alone.min(self.pages());
+    /// Returns the maximum bytes of a caller's only reservation.
+    pub fn max_reservation(&self, key: &ShareKey) -> usize {
+        let pages = self.page_limit(key).single.min(self.pages());
         pages.saturating_mul(Self::PAGE)
     }
 
-    /// Completes when memory is given back after this was called. It need not be enough, and others may take it first.
+    /// Completes when memory is released after this call. It need not be enough, and other callers may take it first.
     pub fn released(&self) -> impl Future<Output = ()> {
         self.0.released.notified()
     }
 
-    /// Reserves so many bytes, until the reservation is dropped; `None` if the total or the caller's share
-    /// has not that much left. The only reservation of a principal may exceed its share.
+    /// Reserves so many bytes until the reservation is dropped; `None` if the total or the caller's share is used up.
+    /// The only reservation of a principal may exceed its share.
     pub fn reserve(&self, key: &ShareKey, bytes: usize) -> Option<Reservation> {
         let mut reservation = Reservation {
             budget: self.clone(),
@@ -139,19 +138,22 @@ impl MemoryBudget {
         reservation.grow_to(bytes).then_some(reservation)
     }
 
-    /// The pages that a caller may have.
-    fn share(&self, key: &ShareKey) -> Share {
+    /// Returns the page limits of a caller.
+    fn page_limit(&self, key: &ShareKey) -> PageLimit {
         let pages = self.pages();
         let part = |divisor: usize| pages.div_ceil(divisor.max(1)).max(1);
         match key {
-            ShareKey::Address(_) => Share::strict(part(self.0.shares.address)),
+            ShareKey::Address(_) => PageLimit::strict(part(self.0.shares.address)),
             ShareKey::Principal(_) => {
                 let usual = part(self.0.shares.principal);
-                // The answer for one large task may exceed the share, but never takes the last quarter.
+                // The response for one large task may exceed the share, but never takes the last quarter.
                 let alone = usual.max(pages - pages / 4);
-                Share { usual, alone }
+                PageLimit {
+                    shared: usual,
+                    single: alone,
+                }
             }
-            ShareKey::Unattributed => Share::strict(pages),
+            ShareKey::Unattributed => PageLimit::strict(pages),
         }
     }
 
@@ -159,34 +161,35 @@ impl MemoryBudget {
         self.0.bytes.div_ceil(Self::PAGE)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reserved> {
+    fn lock(&self) -> MutexGuard<'_, ReservedPages> {
         self.0
             .reserved
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes more pages for a reservation that has some already.
-    fn take(&self, key: &ShareKey, own: usize, pages: usize) -> bool {
+    /// Takes more pages for a reservation that has `already` pages.
+    fn try_acquire(&self, key: &ShareKey, already: usize, pages: usize) -> bool {
         let mut reserved = self.lock();
         let total = reserved.total.saturating_add(pages);
-        let taken = total <= self.pages() && reserved.add(key, own, pages, self.share(key));
-        if taken {
+        let is_acquired =
+            total <= self.pages() && reserved.add(key, already, pages, self.page_limit(key));
+        if is_acquired {
             reserved.total = total;
         }
-        taken
+        is_acquired
     }
 
     fn transfer(&self, from: &ShareKey, to: &ShareKey, pages: usize) -> bool {
         let mut reserved = self.lock();
-        let taken = reserved.add(to, 0, pages, self.share(to));
-        if taken {
+        let is_moved = reserved.add(to, 0, pages, self.page_limit(to));
+        if is_moved {
             reserved.remove(from, pages);
         }
-        taken
+        is_moved
     }
 
-    fn give_back(&self, key: &ShareKey, pages: usize) {
+    fn release(&self, key: &ShareKey, pages: usize) {
         let mut reserved = self.lock();
         reserved.total = reserved.total.saturating_sub(pages);
         reserved.remove(key, pages);
@@ -195,36 +198,36 @@ impl MemoryBudget {
     }
 }
 
-impl Reserved {
-    /// Counts pages to a caller, if its share has room for them. `own` is what their reservation has already.
-    fn add(&mut self, key: &ShareKey, own: usize, pages: usize, share: Share) -> bool {
-        let held = self.by_key.get(key).copied().unwrap_or(0);
-        let most = match held > own {
-            true => share.usual,
-            false => share.alone,
+impl ReservedPages {
+    /// Adds pages to a caller if its share allows it. `already` is what their reservation has.
+    fn add(&mut self, key: &ShareKey, already: usize, pages: usize, share: PageLimit) -> bool {
+        let pages_of_key = self.by_key.get(key).copied().unwrap_or(0);
+        let limit = match pages_of_key > already {
+            true => share.shared,
+            false => share.single,
         };
-        let held = held.saturating_add(pages);
-        if held > most {
+        let new_pages = pages_of_key.saturating_add(pages);
+        if new_pages > limit {
             return false;
         }
-        if held > 0 {
-            self.by_key.insert(key.clone(), held);
+        if new_pages > 0 {
+            self.by_key.insert(key.clone(), new_pages);
         }
         true
     }
 
     fn remove(&mut self, key: &ShareKey, pages: usize) {
-        if let Entry::Occupied(mut held) = self.by_key.entry(key.clone()) {
-            *held.get_mut() = held.get().saturating_sub(pages);
-            if *held.get() == 0 {
-                held.remove();
+        if let Entry::Occupied(mut entry) = self.by_key.entry(key.clone()) {
+            *entry.get_mut() = entry.get().saturating_sub(pages);
+            if *entry.get() == 0 {
+                entry.remove();
             }
         }
     }
 }
 
 impl Default for MemoryBudget {
-    /// Half a gibibyte.
+    /// Returns a budget of 512 MiB.
     fn default() -> Self {
         Self::new(512 * 1024 * 1024)
     }
@@ -247,7 +250,7 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// Memory that is reserved, until this is dropped.
+/// Reserved memory, released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: MemoryBudget,
@@ -256,33 +259,32 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// How many bytes are reserved.
+    /// Returns the number of reserved bytes.
     pub fn bytes(&self) -> usize {
         self.pages.saturating_mul(MemoryBudget::PAGE)
     }
 
-    /// Reserves as much as is missing to so many bytes. Says whether there was that much; if not, what was
-    /// reserved stays reserved.
+    /// Grows the reservation to so many bytes. Returns false, and changes nothing, if there is not enough memory.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         let pages = bytes.div_ceil(MemoryBudget::PAGE);
         let missing = pages.saturating_sub(self.pages);
-        let taken = self.budget.take(&self.key, self.pages, missing);
-        if taken {
+        let is_acquired = self.budget.try_acquire(&self.key, self.pages, missing);
+        if is_acquired {
             self.pages += missing;
         }
-        taken
+        is_acquired
     }
 
-    /// Gives back what is reserved beyond so many bytes.
+    /// Releases everything beyond so many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let pages = bytes.div_ceil(MemoryBudget::PAGE);
         if pages < self.pages {
-            self.budget.give_back(&self.key, self.pages - pages);
+            self.budget.release(&self.key, self.pages - pages);
             self.pages = pages;
         }
     }
 
-    /// Takes so many bytes out of the reservation, or all of it if it has fewer, as a reservation of their own.
+    /// Splits off so many bytes, or all if there are fewer, as a separate reservation.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         let pages = bytes.div_ceil(MemoryBudget::PAGE).min(self.pages);
@@ -301,24 +303,23 @@ impl Reservation {
         }
     }
 
-    /// Counts what is reserved to another caller's share. Says whether that share had room for it; if not,
-    /// nothing changes.
+    /// Moves the reservation to another caller's share. Returns false, and changes nothing, if that share is used up.
     pub fn transfer(&mut self, key: &ShareKey) -> bool {
         if self.key == *key {
             return true;
         }
-        let moved = self.budget.transfer(&self.key, key, self.pages);
-        if moved {
+        let is_moved = self.budget.transfer(&self.key, key, self.pages);
+        if is_moved {
             self.key = key.clone();
         }
-        moved
+        is_moved
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.pages > 0 {
-            self.budget.give_back(&self.key, self.pages);
+            self.budget.release(&self.key, self.pages);
         }
     }
 }
@@ -338,15 +339,15 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_gets_its_share_and_others_get_theirs() {
+    fn caller_is_limited_to_its_share() {
         let budget = MemoryBudget::with_shares(8 * PAGE, Shares::default());
         let mut first = budget.reserve(&principal("a"), 1).unwrap();
-        let also = budget.reserve(&principal("a"), 1).unwrap();
+        let second = budget.reserve(&principal("a"), 1).unwrap();
         assert!(budget.reserve(&principal("a"), 1).is_none(), "a quarter");
         assert!(!first.grow_to(PAGE + 1));
-        assert_eq!(first.bytes(), PAGE, "what it has stays");
+        assert_eq!(first.bytes(), PAGE, "the reservation is unchanged");
         let _second = budget.reserve(&principal("b"), 2 * PAGE).unwrap();
-        drop((first, also));
+        drop((first, second));
         budget.reserve(&principal("a"), 2 * PAGE).unwrap();
         assert_eq!(budget.lock().by_key.len(), 1, "no entry without memory");
     }
@@ -365,12 +366,12 @@ mod tests {
 
     #[test]
     fn total_bounds_all_callers_together() {
-        let budget = MemoryBudget::with_shares(2 * PAGE, Shares::WHOLE);
-        let held = budget.reserve(&principal("a"), 2 * PAGE).unwrap();
+        let budget = MemoryBudget::with_shares(2 * PAGE, Shares::FULL);
+        let reservation = budget.reserve(&principal("a"), 2 * PAGE).unwrap();
         for key in [principal("b"), address("10.0.0.1"), ShareKey::Unattributed] {
             assert!(budget.reserve(&key, 1).is_none());
         }
-        drop(held);
+        drop(reservation);
         budget.reserve(&ShareKey::Unattributed, 2 * PAGE).unwrap();
         assert!(budget.reserve(&ShareKey::Unattributed, 3 * PAGE).is_none());
     }
@@ -383,14 +384,14 @@ mod tests {
         assert!(moved.transfer(&principal("a")));
         let _again = budget.reserve(&address("10.0.0.1"), 1).unwrap();
         assert!(moved.grow_to(4 * PAGE));
-        assert!(moved.transfer(&principal("a")), "it is there already");
+        assert!(moved.transfer(&principal("a")), "already there");
         let mut other = budget.reserve(&address("10.0.0.2"), 1).unwrap();
         assert!(!other.transfer(&principal("a")), "its share is used up");
         assert_eq!(other.bytes(), PAGE);
     }
 
     #[test]
-    fn addresses_of_one_customer_are_one_caller() {
+    fn addresses_of_one_prefix_are_one_caller() {
         assert_eq!(address("10.0.0.1"), address("::ffff:10.0.0.1"));
         assert_ne!(address("10.0.0.1"), address("10.0.0.2"));
         assert_eq!(address("2001:db8::1"), address("2001:db8::ffff:2"));

@@ -1,212 +1,211 @@
-//! The way out: calls to addresses that somebody gave us.
+//! Outgoing HTTP requests to URLs given by callers, with SSRF checks.
 //!
-//! Whoever names a URL here could mean to use us as a bridge into the network we stand in. So only
-//! https goes to public addresses only, names are judged by where they lead in the moment of the
-//! connection, redirects are not followed, and neither time nor bytes are without end. Any port may
-//! be named: a port is no boundary between inside and outside. No token of a caller may enter here.
+//! A caller could name a URL to reach the internal network through this server. So only https to public addresses is
+//! allowed, DNS results are checked at connect time, redirects are not followed, and time and size are limited. Any
+//! port is allowed: a port is no boundary between internal and public. No caller's token may be sent from here.
 
 mod address;
-mod resolve;
+mod resolver;
 #[cfg(test)]
 mod tests;
-mod vet;
+mod url_policy;
 
-pub use resolve::{Lookup, MachineLookup};
+pub use resolver::{DnsLookup, SystemDnsLookup};
 
-use crate::capped::{self, Cut};
-use crate::tls::Trust;
+use crate::limited_body::{self, BodyReadError};
+use crate::tls::TrustRoots;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use resolve::{Guard, LeadsInside};
+use resolver::{GuardedResolver, PrivateAddressError};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
-use vet::{AllowList, Vetted};
+use url_policy::{AllowList, AllowedUrl};
 
-/// How long to wait for a connection. Longer means that nobody is there.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How many bytes of an answer to a [`post`](Egress::post) are kept. Receivers say little.
-const POST_ANSWER: usize = 64 << 10;
-/// The longest `Retry-After` that we believe, so that no receiver can park an entry for ever.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+/// Timeout for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of response bytes that [`post`](Egress::post) returns. Receivers send little.
+const MAX_POST_RESPONSE_BYTES: usize = 64 << 10;
+/// Maximum accepted `Retry-After`, so that no receiver can delay an entry for ever.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// Why a call was not made or came to nothing.
+/// Error of an outgoing request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressError {
-    /// Longer than any real URL.
-    #[error("the url is longer than {} bytes", vet::LONGEST)]
+    /// The URL is longer than any real one.
+    #[error("the url is longer than {} bytes", url_policy::MAX_URL_BYTES)]
     TooLong,
-    /// It has parts that no real URL has.
+    /// The URL has parts that no real URL has.
     #[error("the url has characters or parts that are not allowed")]
     Malformed,
-    /// It is no URL.
-    #[error("the url cannot be read")]
-    Unreadable(#[source] url::ParseError),
-    /// Others could read or change what is said.
+    /// The URL cannot be parsed.
+    #[error("the url is invalid")]
+    Invalid(#[source] url::ParseError),
+    /// The URL is not https.
     #[error("the url must begin with https://")]
     Scheme,
-    /// A name and a password have no place in a URL.
+    /// The URL contains credentials.
     #[error("the url must not contain a user name or a password")]
     Credentials,
-    /// It leads to an address that is not public.
+    /// The URL resolves to an address that is not public.
     #[error("the url leads to an address that is not public")]
     Private,
-    /// An address that others could read in another way.
+    /// The host is a numeric address in a spelling that other parsers read differently.
     #[error("the url must spell an address as four decimal numbers with dots between them")]
-    Spelling,
-    /// A header cannot be sent.
-    #[error("a header for the call cannot be sent")]
+    NumericHost,
+    /// A header is not allowed.
+    #[error("a request header is not allowed")]
     Header,
-    /// Nobody was found under that name, or they did not let us in.
+    /// The host cannot be resolved, or the connection failed.
     #[error("the receiver cannot be reached")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
-    /// It took too long.
-    #[error("the receiver took too long")]
-    TooSlow,
-    /// The answer broke off.
-    #[error("the receiver's answer broke off")]
-    Broken(#[source] Box<dyn Error + Send + Sync>),
-    /// The answer has more bytes than were asked for.
-    #[error("the receiver's answer is longer than {limit} bytes")]
-    TooMuch {
-        /// How many bytes it may have.
+    /// The request timed out.
+    #[error("the receiver timed out")]
+    Timeout,
+    /// The response was interrupted.
+    #[error("the receiver's response was interrupted")]
+    Interrupted(#[source] Box<dyn Error + Send + Sync>),
+    /// The response exceeds the limit.
+    #[error("the receiver's response is longer than {limit} bytes")]
+    ResponseTooLarge {
+        /// Maximum number of bytes.
         limit: usize,
     },
 }
 
 impl EgressError {
-    /// One word for metrics and records.
-    pub const fn word(&self) -> &'static str {
+    /// Returns the error code for metrics and records.
+    pub const fn code(&self) -> &'static str {
         match self {
             Self::TooLong => "url_too_long",
-            Self::Malformed | Self::Unreadable(_) => "url_malformed",
+            Self::Malformed | Self::Invalid(_) => "url_malformed",
             Self::Scheme => "url_scheme",
             Self::Credentials => "url_credentials",
             Self::Private => "url_not_public",
-            Self::Spelling => "url_numeric_host",
+            Self::NumericHost => "url_numeric_host",
             Self::Header => "header",
             Self::Unreachable(_) => "unreachable",
-            Self::TooSlow => "timeout",
-            Self::Broken(_) => "broken",
-            Self::TooMuch { .. } => "answer_too_long",
+            Self::Timeout => "timeout",
+            Self::Interrupted(_) => "broken",
+            Self::ResponseTooLarge { .. } => "answer_too_long",
         }
     }
 
-    /// True if the same call may succeed later.
-    pub const fn may_pass(&self) -> bool {
+    /// Returns true if the same request may succeed later.
+    pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::TooSlow | Self::Broken(_) => true,
+            Self::Unreachable(_) | Self::Timeout | Self::Interrupted(_) => true,
             Self::TooLong
             | Self::Malformed
-            | Self::Unreadable(_)
+            | Self::Invalid(_)
             | Self::Scheme
             | Self::Credentials
             | Self::Private
-            | Self::Spelling
+            | Self::NumericHost
             | Self::Header
-            | Self::TooMuch { .. } => false,
+            | Self::ResponseTooLarge { .. } => false,
         }
     }
 }
 
-/// Why there is no way out.
+/// Error creating an [`Egress`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressSetupError {
-    /// An exception that cannot be read.
+    /// An allow-list entry is invalid.
     #[error("{0:?} is not of the form host:port")]
     Entry(String),
-    /// TLS cannot be used.
-    #[error("the client for outgoing calls cannot be made")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create the HTTP client for outgoing requests")]
     Client(#[source] reqwest::Error),
 }
 
-/// What came back.
+/// Response of a receiver.
 #[derive(Clone, Debug)]
-pub struct EgressReply {
-    /// How it went, as the receiver sees it. A redirect is an answer like any other.
+pub struct EgressResponse {
+    /// Status. A redirect is returned like any other.
     pub status: StatusCode,
-    /// When the receiver wants to hear of it again.
+    /// `Retry-After`, limited to one hour.
     pub retry_after: Option<Duration>,
-    /// What kind of content it says it sent.
+    /// `Content-Type`.
     pub content_type: Option<String>,
-    /// The content.
+    /// Body.
     pub body: Bytes,
 }
 
-/// How much a call may take.
+/// Limits of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressLimits {
-    /// From the first look at the name to the last byte of the answer.
-    pub time: Duration,
+    /// Timeout from the DNS lookup to the last byte of the response.
+    pub timeout: Duration,
 }
 
 impl Default for EgressLimits {
     fn default() -> Self {
         Self {
-            time: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
         }
     }
 }
 
-/// The guarded way out. Cheap to clone.
+/// HTTP client with SSRF checks. Cheap to clone.
 #[derive(Clone)]
 pub struct Egress {
     allow: Arc<AllowList>,
-    /// Goes to public addresses only.
+    /// Client for public addresses only.
     guarded: reqwest::Client,
-    /// Goes to the exceptions, if there are any.
-    open: Option<reqwest::Client>,
+    /// Client for the allow-listed hosts, if there are any.
+    unrestricted: Option<reqwest::Client>,
 }
 
-/// Where the way out leads.
+/// Configuration of an [`Egress`].
 pub struct EgressOptions {
-    /// `host:port` pairs that may be called although they are not public, by http too.
+    /// `host:port` pairs that are allowed although they are not public, also by http.
     pub allow: Vec<String>,
-    /// Which certificates are trusted.
-    pub trust: Trust,
-    /// Finds the addresses of names.
-    pub lookup: Arc<dyn Lookup>,
+    /// Trusted CAs.
+    pub trust: TrustRoots,
+    /// DNS lookup.
+    pub lookup: Arc<dyn DnsLookup>,
 }
 
 impl Default for EgressOptions {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
-            trust: Trust::system(),
-            lookup: Arc::new(MachineLookup),
+            trust: TrustRoots::system(),
+            lookup: Arc::new(SystemDnsLookup),
         }
     }
 }
 
 impl Egress {
-    /// A way out.
+    /// Creates a client.
     ///
     /// # Errors
     ///
-    /// If an exception cannot be read or TLS cannot be used.
+    /// An allow-list entry is invalid, or TLS cannot be used.
     pub fn new(options: &EgressOptions) -> Result<Self, EgressSetupError> {
         let allow = AllowList::parse(&options.allow).map_err(EgressSetupError::Entry)?;
-        let build = |inside_too| {
+        let build = |allow_private| {
             options
                 .trust
                 .client()
-                .dns_resolver(Guard {
+                .dns_resolver(GuardedResolver {
                     lookup: Arc::clone(&options.lookup),
-                    inside_too,
+                    allow_private,
                 })
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .referer(false)
-                .connect_timeout(CONNECT)
-                .https_only(!inside_too)
+                .connect_timeout(CONNECT_TIMEOUT)
+                .https_only(!allow_private)
                 .build()
                 .map_err(EgressSetupError::Client)
         };
-        // Making one reads the system's CAs from disk, so none is made for nothing.
+        // Created only if needed: it reads the system's CAs from disk.
         let open = match options.allow.is_empty() {
             true => None,
             false => Some(build(true)?),
@@ -214,69 +213,71 @@ impl Egress {
         Ok(Self {
             allow: Arc::new(allow),
             guarded: build(false)?,
-            open,
+            unrestricted: open,
         })
     }
 
-    /// Judges a URL by its letters, for the moment in which somebody gives it to us. The fragment is
-    /// dropped. Where a name leads is judged with every call.
+    /// Checks a URL by its text, when a caller submits it. Drops the fragment. DNS results are checked with every
+    /// request.
     ///
     /// # Errors
     ///
-    /// Why it may not be called.
-    pub fn vet(&self, url: &str) -> Result<Url, EgressError> {
-        vet::vet(url, &self.allow).map(|vetted| vetted.url)
+    /// The URL is not allowed.
+    pub fn check_url(&self, url: &str) -> Result<Url, EgressError> {
+        url_policy::check_url(url, &self.allow).map(|vetted| vetted.url)
     }
 
-    /// Sends `body`, and keeps the first 64 KiB of the answer.
+    /// Sends `body` and returns the first 64 KiB of the response.
     ///
     /// # Errors
     ///
-    /// If there was no answer. A status that means failure is an answer.
+    /// There was no response. An error status is a response.
     pub async fn post(
         &self,
         url: &str,
         headers: HeaderMap,
         body: Bytes,
         limits: EgressLimits,
-    ) -> Result<EgressReply, EgressError> {
+    ) -> Result<EgressResponse, EgressError> {
         let call = async {
-            let answer = self
-                .call(Method::POST, url, headers, Some(body), limits)
+            let response = self
+                .send(Method::POST, url, headers, Some(body), limits)
                 .await?;
-            let mut reply = reply_to(&answer);
-            reply.body = capped::beginning(answer, POST_ANSWER).await;
+            let mut reply = response_head(&response);
+            reply.body = limited_body::read_prefix(response, MAX_POST_RESPONSE_BYTES).await;
             Ok(reply)
         };
-        within(limits, call).await
+        with_timeout(limits, call).await
     }
 
-    /// Gets what is there, if it has at most `largest` bytes.
+    /// Fetches a response of at most `max_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// If there was no answer or too much of it. A status that means failure is an answer.
+    /// There was no response, or it is too large. An error status is a response.
     pub async fn fetch(
         &self,
         url: &str,
         headers: HeaderMap,
-        largest: usize,
+        max_bytes: usize,
         limits: EgressLimits,
-    ) -> Result<EgressReply, EgressError> {
+    ) -> Result<EgressResponse, EgressError> {
         let call = async {
-            let answer = self.call(Method::GET, url, headers, None, limits).await?;
-            let mut reply = reply_to(&answer);
-            reply.body = match capped::whole(answer, largest).await {
+            let response = self.send(Method::GET, url, headers, None, limits).await?;
+            let mut reply = response_head(&response);
+            reply.body = match limited_body::read_all(response, max_bytes).await {
                 Ok(body) => body,
-                Err(Cut::TooLong) => return Err(EgressError::TooMuch { limit: largest }),
-                Err(Cut::Broken(error)) => return Err(translate(error)),
+                Err(BodyReadError::TooLong) => {
+                    return Err(EgressError::ResponseTooLarge { limit: max_bytes });
+                }
+                Err(BodyReadError::Connection(error)) => return Err(translate(error)),
             };
             Ok(reply)
         };
-        within(limits, call).await
+        with_timeout(limits, call).await
     }
 
-    async fn call(
+    async fn send(
         &self,
         method: Method,
         url: &str,
@@ -284,16 +285,19 @@ impl Egress {
         body: Option<Bytes>,
         limits: EgressLimits,
     ) -> Result<reqwest::Response, EgressError> {
-        let Vetted { url, excepted } = vet::vet(url, &self.allow)?;
-        let open = self.open.as_ref().filter(|_| excepted);
+        let AllowedUrl {
+            url,
+            is_allow_listed: excepted,
+        } = url_policy::check_url(url, &self.allow)?;
+        let open = self.unrestricted.as_ref().filter(|_| excepted);
         let client = open.unwrap_or(&self.guarded);
-        // Who is spoken to is said by the URL alone, and how much by the body.
-        let own = [http::header::HOST, http::header::CONTENT_LENGTH];
-        if own.iter().any(|name| headers.contains_key(name)) {
+        // The URL alone determines the host, and the body the length.
+        let reserved = [http::header::HOST, http::header::CONTENT_LENGTH];
+        if reserved.iter().any(|name| headers.contains_key(name)) {
             return Err(EgressError::Header);
         }
         let mut request = client.request(method, url).headers(headers);
-        request = request.timeout(limits.time);
+        request = request.timeout(limits.timeout);
         if let Some(body) = body {
             request = request.body(body);
         }
@@ -309,42 +313,41 @@ impl fmt::Debug for Egress {
     }
 }
 
-/// The client has a limit of its own; this one also covers what it does not.
-async fn within<T>(
+/// Applies the timeout. The HTTP client has its own; this one also covers what that does not.
+async fn with_timeout<T>(
     limits: EgressLimits,
     call: impl Future<Output = Result<T, EgressError>>,
 ) -> Result<T, EgressError> {
-    let call = tokio::time::timeout(limits.time, call);
-    call.await.unwrap_or(Err(EgressError::TooSlow))
+    let call = tokio::time::timeout(limits.timeout, call);
+    call.await.unwrap_or(Err(EgressError::Timeout))
 }
 
-fn reply_to(answer: &reqwest::Response) -> EgressReply {
-    let text = |name| answer.headers().get(name)?.to_str().ok();
+fn response_head(response: &reqwest::Response) -> EgressResponse {
+    let text = |name| response.headers().get(name)?.to_str().ok();
     let seconds = text(http::header::RETRY_AFTER).and_then(|text| text.trim().parse().ok());
-    EgressReply {
-        status: answer.status(),
-        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE)),
+    EgressResponse {
+        status: response.status(),
+        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
         content_type: text(http::header::CONTENT_TYPE).map(str::to_owned),
         body: Bytes::new(),
     }
 }
 
-/// What went wrong, told apart by types and never by text. The URL stays out of it: its path may
-/// hold a secret of the receiver.
+/// Converts an error by type, never by text. The URL is removed: its path may hold a secret of the receiver.
 fn translate(error: reqwest::Error) -> EgressError {
     let error = error.without_url();
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(this) = cause {
-        if this.is::<LeadsInside>() {
+        if this.is::<PrivateAddressError>() {
             return EgressError::Private;
         }
         cause = this.source();
     }
     if error.is_timeout() && !error.is_connect() {
-        EgressError::TooSlow
+        EgressError::Timeout
     } else if error.is_connect() || error.is_request() {
         EgressError::Unreachable(error.into())
     } else {
-        EgressError::Broken(error.into())
+        EgressError::Interrupted(error.into())
     }
 }

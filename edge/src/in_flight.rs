@@ -1,5 +1,4 @@
-//! Requests that are being worked on, counted for each caller, so that one caller cannot take all that a listener
-//! works on at once. What a refusal looks like is not known here.
+//! In-flight request limit per caller, so that one caller cannot take all request slots of a listener.
 
 use crate::budget::ShareKey;
 use crate::limits::HttpLimits;
@@ -11,18 +10,18 @@ pub struct InFlight {
     total: usize,
     address: usize,
     principal: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<InFlightCounts>,
 }
 
-/// A caller has an entry only while it has a request in flight.
+/// In-flight counts. A caller has an entry only while it has a request in flight.
 #[derive(Default)]
-struct Counts {
+struct InFlightCounts {
     total: usize,
     by_key: HashMap<ShareKey, usize>,
 }
 
 impl InFlight {
-    /// Counts up to `limits.requests`, and up to the shares of it. A share is at least one request.
+    /// Creates a counter with the limits `limits.requests` and its shares. A share is at least one request.
     pub fn new(limits: &HttpLimits) -> Arc<Self> {
         let total = limits.requests.max(1);
         let part = |divisor: usize| total.div_ceil(divisor.max(1));
@@ -34,8 +33,8 @@ impl InFlight {
         })
     }
 
-    /// Counts one more request, until what is returned is dropped; `None` if the caller has its share in flight,
-    /// or all callers together as many as are allowed.
+    /// Counts one more request until the returned guard is dropped; `None` if the caller has used its share, or all
+    /// callers together have reached the total.
     pub fn begin(self: &Arc<Self>, key: ShareKey) -> Option<InFlightRequest> {
         let share = match key {
             ShareKey::Address(_) => self.address,
@@ -59,12 +58,12 @@ impl InFlight {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counts> {
+    fn lock(&self) -> MutexGuard<'_, InFlightCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request in flight.
+/// Guard of a request in flight.
 pub struct InFlightRequest {
     in_flight: Arc<InFlight>,
     key: ShareKey,
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn principal_beyond_its_share_is_refused_and_another_is_not() {
+    fn principal_beyond_its_share_is_rejected_others_are_not() {
         let in_flight = in_flight(8);
         let mut requests: Vec<_> = (0..4)
             .map(|_| in_flight.begin(principal("anna")).unwrap())
@@ -114,7 +113,7 @@ mod tests {
         requests.pop();
         requests.push(in_flight.begin(principal("anna")).unwrap());
         drop((requests, other));
-        assert!(in_flight.lock().by_key.is_empty(), "no entry is kept");
+        assert!(in_flight.lock().by_key.is_empty(), "entries are removed");
         assert_eq!(in_flight.lock().total, 0);
     }
 
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn all_callers_together_have_no_more_than_the_total() {
+    fn all_callers_together_are_limited_by_the_total() {
         let in_flight = in_flight(2);
         let _requests = (
             in_flight.begin(principal("anna")).unwrap(),

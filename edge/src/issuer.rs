@@ -1,41 +1,43 @@
-//! The built-in issuer: an authorization server for those who have none.
+//! Built-in OAuth 2.0 authorization server, for installations without one of their own.
 //!
-//! Programs get tokens by their secret, or by the consent of a person (authorization code with PKCE).
-//! Everything it must remember is in a [`Keep`], so that all nodes of an installation are one issuer.
-//! Which scopes exist is told from outside: no dialect may enter here.
+//! Clients get tokens with their secret, or with a user's consent (authorization code with PKCE).
+//! All state is in an [`IssuerStore`], so that all nodes of an installation act as one issuer.
+//! The supported scopes come from [`IssuerOptions`]; this module has no knowledge of any dialect.
 
-mod answer;
+mod access_token;
 mod authorize;
-mod caller;
+mod client_auth;
 mod clients;
 mod credential;
+mod endpoints;
 mod form;
 mod grants;
-mod keep;
+mod key_ring;
 mod metadata;
+mod oauth_error;
 mod page;
-mod people;
-mod redirects;
-mod revoked;
-mod ring;
+mod record_store;
+mod redirect_uri;
+mod revocation_list;
 #[cfg(test)]
 mod tests;
-mod token;
-mod tokens;
+mod users;
 
-pub use clients::{AccountError, Client, Clients, Grant, NewClient, NewSecret};
-pub use credential::NoRandom;
-pub use keep::{Keep, KeepError, Kept, MemoryKeep};
-pub use people::{People, Person};
-pub use ring::RingError;
+pub use clients::{
+    AccountError, GrantType, NewClientCredentials, NewOAuthClient, OAuthClient, OAuthClients,
+};
+pub use credential::RandomError;
+pub use key_ring::KeyRingError;
+pub use record_store::{IssuerRecord, IssuerStore, IssuerStoreError, MemoryIssuerStore};
+pub use users::{OAuthUser, OAuthUsers};
 
 use crate::auth::{Identity, KeySet, LocalKeys};
 use crate::clock::Clock;
-use crate::rate::RateLimiter;
+use crate::rate_limiter::RateLimiter;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use revoked::Revoked;
-use ring::{Ring, Rotation};
+use key_ring::{KeyRing, KeyRotation};
+use revocation_list::RevocationList;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,60 +45,64 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// The longest life of a token, in seconds. What was taken back is remembered longer than this.
-const LONGEST_TOKEN: u64 = 24 * 3600;
-/// How often the records are read for what other nodes did.
-const REFRESH: Duration = Duration::from_secs(3);
-/// Guesses of a passphrase for one name from one address, in a minute. There is no limit for a name from all addresses:
-/// it would lock out the person, and a passphrase of 256 random bits cannot be guessed at any rate.
+/// Maximum lifetime of an access token, in seconds. Revocations are remembered for longer than this.
+const MAX_TOKEN_TTL: u64 = 24 * 3600;
+/// Interval at which revocations and keys of other nodes are read.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(3);
+/// Sign-in attempts per minute for one name from one address. There is no limit per name over all addresses:
+/// it would lock out the user, and a passphrase of 256 random bits cannot be guessed at any rate.
 const LOGINS_PER_NAME_AND_ADDRESS: u32 = 10;
-/// The same from one address over all names; it may stand for a whole office.
+/// Sign-in attempts per minute from one address over all names; one address may be a shared office NAT.
 const LOGINS_PER_ADDRESS: u32 = 60;
 
-/// Tokens that one client may take back in a minute. All of them are kept in memory for a while.
-const REVOCATIONS: u32 = 60;
+/// Revocations per minute and client. All of them are held in memory for a while.
+const REVOCATIONS_PER_CLIENT: u32 = 60;
 
-/// A scope that may be granted, and what it means to a person who is asked for it.
+/// A scope that can be granted, with its description for the consent page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
-    /// The word in tokens.
+pub struct ScopeDefinition {
+    /// Scope name as it appears in tokens.
     pub name: String,
-    /// What holding it allows, in plain words. May be empty; then the word stands for itself.
-    pub meaning: String,
+    /// Plain-language description of the access; may be empty, then the name is shown.
+    pub description: String,
 }
 
-impl Scope {
-    /// A scope with its meaning.
-    pub fn new(name: impl Into<String>, meaning: impl Into<String>) -> Self {
+impl ScopeDefinition {
+    /// Creates a scope with its description.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            meaning: meaning.into(),
+            description: description.into(),
         }
     }
 }
 
-/// How the issuer works.
+/// Configuration of an [`Issuer`].
 #[derive(Clone, Debug)]
 pub struct IssuerOptions {
-    /// Where it is reached by everybody: scheme, host and port alone. It is the `iss` of its tokens.
+    /// Public URL: scheme, host and port only. It is the `iss` of the tokens.
     pub url: String,
-    /// Whom its tokens are for.
+    /// Audiences (`aud`) of the tokens.
     pub audience: Vec<String>,
-    /// All that may be granted.
-    pub scopes: Vec<Scope>,
-    /// How long a token lives; 15 minutes by default, a day at most.
+    /// All scopes that can be granted.
+    pub scopes: Vec<ScopeDefinition>,
+    /// Token lifetime; 15 minutes by default, a day at most.
     pub token_ttl: Duration,
-    /// How long the consent of a person lasts before it must be given again; 30 days by default.
+    /// Lifetime of a user's consent; 30 days by default.
     pub consent_ttl: Duration,
-    /// How long a key signs before the next one does; 30 days by default, a day at least.
+    /// Time for which a key signs before the next one takes over; 30 days by default, a day at least.
     pub key_rotation: Duration,
-    /// Tells the time.
+    /// Source of the current time.
     pub clock: Clock,
 }
 
 impl IssuerOptions {
-    /// An issuer at `url` whose tokens are for `audience`, with the usual times.
-    pub fn new(url: impl Into<String>, audience: Vec<String>, scopes: Vec<Scope>) -> Self {
+    /// Returns options for an issuer at `url` with default lifetimes.
+    pub fn new(
+        url: impl Into<String>,
+        audience: Vec<String>,
+        scopes: Vec<ScopeDefinition>,
+    ) -> Self {
         Self {
             url: url.into(),
             audience,
@@ -104,127 +110,136 @@ impl IssuerOptions {
             token_ttl: Duration::from_secs(900),
             consent_ttl: Duration::from_secs(30 * 24 * 3600),
             key_rotation: Duration::from_secs(30 * 24 * 3600),
-            clock: Clock::machine(),
+            clock: Clock::system(),
         }
     }
 }
 
-/// Why the issuer cannot work.
+/// Error while opening or refreshing the issuer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IssuerError {
-    /// The URL cannot name an issuer.
+    /// The URL is not a valid issuer identifier.
     #[error("the issuer's url must be https (or http on this machine) and have no path")]
     Url,
-    /// A time is out of range.
-    #[error("tokens live between a minute and a day, and keys sign for a day at least")]
-    Times,
-    /// Nobody is named whom tokens are for.
+    /// A lifetime is out of range.
+    #[error(
+        "the token lifetime must be between a minute and a day, and the key rotation at least a day"
+    )]
+    Lifetime,
+    /// No audience is configured.
     #[error("name at least one audience for the issuer's tokens")]
     Audience,
-    /// A scope cannot be used.
-    #[error("{0:?} cannot be a scope")]
+    /// A scope name is invalid.
+    #[error("{0:?} is not a valid scope name")]
     Scope(String),
-    /// There are no keys to sign with.
-    #[error("the issuer has no signing keys")]
-    Keys(#[from] RingError),
-    /// The records cannot be reached.
-    #[error("the issuer cannot work without its records")]
-    Keep(#[from] KeepError),
+    /// The signing keys could not be loaded.
+    #[error("the issuer's signing keys cannot be loaded")]
+    Keys(#[from] KeyRingError),
+    /// The record store failed.
+    #[error("the issuer's record store failed")]
+    RecordStore(#[from] IssuerStoreError),
 }
 
-/// An authorization server. Cheap to clone.
+/// OAuth 2.0 authorization server. Cheap to clone.
 #[derive(Clone)]
-pub struct Issuer(Arc<Inner>);
+pub struct Issuer(Arc<IssuerState>);
 
-struct Inner {
-    /// Without a slash at its end.
+struct IssuerState {
+    /// Without a trailing slash.
     url: String,
     audience: Vec<String>,
-    scopes: Vec<Scope>,
+    scopes: Vec<ScopeDefinition>,
     token_ttl: u64,
     consent_ttl: u64,
-    rotation: Rotation,
-    keep: Arc<dyn Keep>,
-    clients: Clients,
-    people: People,
-    ring: ArcSwap<Ring>,
-    revoked: Revoked,
+    rotation: KeyRotation,
+    store: Arc<dyn IssuerStore>,
+    clients: OAuthClients,
+    users: OAuthUsers,
+    keys: ArcSwap<KeyRing>,
+    revocations: RevocationList,
     clock: Clock,
-    /// When somebody last looked for newer keys, in steady seconds.
-    looked: AtomicU64,
-    by_name_and_address: RateLimiter,
-    by_address: RateLimiter,
-    revocations: RateLimiter,
+    /// Time of the last reload that an unknown key id caused, in monotonic seconds.
+    last_key_lookup: AtomicU64,
+    logins_by_name_and_address: RateLimiter,
+    logins_by_address: RateLimiter,
+    revocation_limit: RateLimiter,
 }
 
 impl Issuer {
-    /// Opens the issuer in these records. The first node to do so makes the first key; it does not
-    /// matter how many try at once.
+    /// Opens the issuer on a record store. The first node creates the first signing key; any number of
+    /// nodes may start at once.
     ///
     /// # Errors
     ///
-    /// If the options cannot be used or the records cannot be reached.
-    pub async fn open(keep: Arc<dyn Keep>, options: IssuerOptions) -> Result<Self, IssuerError> {
+    /// If the options are invalid or the record store fails.
+    pub async fn open(
+        store: Arc<dyn IssuerStore>,
+        options: IssuerOptions,
+    ) -> Result<Self, IssuerError> {
         let clock = options.clock;
-        let url = origin_of(&options.url).ok_or(IssuerError::Url)?;
-        let (token_ttl, every) = (options.token_ttl.as_secs(), options.key_rotation.as_secs());
-        if !(60..=LONGEST_TOKEN).contains(&token_ttl) || every < 24 * 3600 {
-            return Err(IssuerError::Times);
+        let url = parse_issuer_url(&options.url).ok_or(IssuerError::Url)?;
+        let (token_ttl, period) = (options.token_ttl.as_secs(), options.key_rotation.as_secs());
+        if !(60..=MAX_TOKEN_TTL).contains(&token_ttl) || period < 24 * 3600 {
+            return Err(IssuerError::Lifetime);
         }
         if options.audience.is_empty() {
             return Err(IssuerError::Audience);
         }
-        if let Some(bad) = options
+        if let Some(invalid) = options
             .scopes
             .iter()
-            .find(|scope| !clients::is_scope(&scope.name))
+            .find(|scope| !clients::is_scope_token(&scope.name))
         {
-            return Err(IssuerError::Scope(bad.name.clone()));
+            return Err(IssuerError::Scope(invalid.name.clone()));
         }
-        let rotation = Rotation { every, token_ttl };
-        let ring = Ring::current(keep.as_ref(), rotation, clock.unix()).await?;
-        let revoked = Revoked::default();
-        revoked.refresh(keep.as_ref()).await?;
+        let rotation = KeyRotation { period, token_ttl };
+        let keys = KeyRing::load(store.as_ref(), rotation, clock.unix()).await?;
+        let revocations = RevocationList::default();
+        revocations.refresh(store.as_ref()).await?;
         let limiter = |per_minute| {
             let clock = clock.clone();
-            RateLimiter::with_ticks(per_minute, per_minute, Arc::new(move || clock.steady()))
+            RateLimiter::with_time_source(
+                per_minute,
+                per_minute,
+                Arc::new(move || clock.monotonic()),
+            )
         };
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(IssuerState {
             url,
             audience: options.audience,
             scopes: options.scopes,
             token_ttl,
             consent_ttl: options.consent_ttl.as_secs().max(token_ttl),
             rotation,
-            clients: Clients::new(Arc::clone(&keep), clock.clone()),
-            people: People::new(Arc::clone(&keep), clock.clone()),
-            keep,
-            ring: ArcSwap::from_pointee(ring),
-            revoked,
-            looked: AtomicU64::new(0),
-            by_name_and_address: limiter(LOGINS_PER_NAME_AND_ADDRESS),
-            by_address: limiter(LOGINS_PER_ADDRESS),
-            revocations: limiter(REVOCATIONS),
+            clients: OAuthClients::new(Arc::clone(&store), clock.clone()),
+            users: OAuthUsers::new(Arc::clone(&store), clock.clone()),
+            store,
+            keys: ArcSwap::from_pointee(keys),
+            revocations,
+            last_key_lookup: AtomicU64::new(0),
+            logins_by_name_and_address: limiter(LOGINS_PER_NAME_AND_ADDRESS),
+            logins_by_address: limiter(LOGINS_PER_ADDRESS),
+            revocation_limit: limiter(REVOCATIONS_PER_CLIENT),
             clock,
         })))
     }
 
-    /// The `iss` of its tokens.
+    /// Returns the `iss` of the tokens.
     pub fn url(&self) -> &str {
         &self.0.url
     }
 
-    /// Its doors: `/oauth2/…` and `/.well-known/oauth-authorization-server`.
+    /// Returns the HTTP routes: `/oauth2/…` and `/.well-known/oauth-authorization-server`.
     pub fn router(&self) -> axum::Router {
         use axum::routing::{get, post};
         axum::Router::new()
-            .route("/oauth2/token", post(token::token))
-            .route("/oauth2/introspect", post(token::introspect))
-            .route("/oauth2/revoke", post(token::revoke))
+            .route("/oauth2/token", post(endpoints::token))
+            .route("/oauth2/introspect", post(endpoints::introspect))
+            .route("/oauth2/revoke", post(endpoints::revoke))
             .route(
                 "/oauth2/authorize",
-                get(authorize::ask).post(authorize::decide),
+                get(authorize::show_consent).post(authorize::submit_consent),
             )
             .route("/oauth2/jwks", get(metadata::jwks))
             .route(
@@ -234,32 +249,32 @@ impl Issuer {
             .with_state(self.clone())
     }
 
-    /// Reads what other nodes did, and turns the keys if it is time.
+    /// Reads the revocations of other nodes and rotates the keys if they are due.
     ///
     /// # Errors
     ///
-    /// If the records cannot be reached. What was read before stays in force.
-    pub async fn refresh(&self) -> Result<(), IssuerError> {
+    /// If the record store fails. The state read before stays in force.
+    pub async fn reload(&self) -> Result<(), IssuerError> {
         let inner = &self.0;
-        let keep = inner.keep.as_ref();
-        inner.revoked.refresh(keep).await?;
-        let ring = Ring::current(keep, inner.rotation, inner.clock.unix()).await?;
-        inner.ring.store(Arc::new(ring));
+        let store = inner.store.as_ref();
+        inner.revocations.refresh(store).await?;
+        let keys = KeyRing::load(store, inner.rotation, inner.clock.unix()).await?;
+        inner.keys.store(Arc::new(keys));
         Ok(())
     }
 
-    /// [Refreshes](Self::refresh) every few seconds until told to stop. Without it this node learns
-    /// neither of revocations elsewhere nor of new keys in time.
-    pub async fn keep_current(self, stop: CancellationToken) {
+    /// Calls [`Self::reload`] every few seconds until `stop` is cancelled. Without it this node does not learn
+    /// of revocations on other nodes, nor of new keys in time.
+    pub async fn run_reload_loop(self, stop: CancellationToken) {
         while stop
-            .run_until_cancelled(tokio::time::sleep(REFRESH))
+            .run_until_cancelled(tokio::time::sleep(RELOAD_INTERVAL))
             .await
             .is_some()
         {
-            let refreshed = stop.run_until_cancelled(self.refresh()).await;
-            if let Some(Err(error)) = refreshed {
+            let reloaded = stop.run_until_cancelled(self.reload()).await;
+            if let Some(Err(error)) = reloaded {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, cause, "the issuer goes on with what it read before");
+                tracing::warn!(%error, cause, "issuer reload failed, using previous state");
             }
         }
     }
@@ -268,22 +283,22 @@ impl Issuer {
 #[async_trait]
 impl LocalKeys for Issuer {
     fn keys(&self) -> Arc<KeySet> {
-        Arc::clone(&self.0.ring.load().keys)
+        Arc::clone(&self.0.keys.load().keys)
     }
 
-    async fn look_again(&self) {
-        // Anybody can make up key ids; the records are read at most once a second for them.
-        let now = self.0.clock.steady().as_secs().saturating_add(1);
-        if self.0.looked.swap(now, Ordering::Relaxed) == now {
+    async fn refresh(&self) {
+        // Callers can invent key ids, so the record store is read at most once a second for them.
+        let now = self.0.clock.monotonic().as_secs().saturating_add(1);
+        if self.0.last_key_lookup.swap(now, Ordering::Relaxed) == now {
             return;
         }
-        if let Err(error) = self.refresh().await {
-            tracing::warn!(%error, "the issuer's newer keys cannot be read");
+        if let Err(error) = self.reload().await {
+            tracing::warn!(%error, "issuer key reload failed");
         }
     }
 
     fn is_revoked(&self, identity: &Identity) -> bool {
-        self.0.revoked.has(identity)
+        self.0.revocations.contains(identity)
     }
 }
 
@@ -295,12 +310,12 @@ impl fmt::Debug for Issuer {
     }
 }
 
-/// The URL as an issuer's identifier: no path, no slash at its end (RFC 8414, 2).
-fn origin_of(text: &str) -> Option<String> {
+/// Normalizes the URL to an issuer identifier: no path, no trailing slash (RFC 8414, 2).
+fn parse_issuer_url(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
-    let here = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
-    let safe = url.scheme() == "https" || (url.scheme() == "http" && here);
-    let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    let bare = bare && url.username().is_empty() && url.password().is_none();
-    (safe && bare).then(|| url.origin().ascii_serialization())
+    let is_loopback = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+    let is_secure = url.scheme() == "https" || (url.scheme() == "http" && is_loopback);
+    let has_origin_only = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let has_origin_only = has_origin_only && url.username().is_empty() && url.password().is_none();
+    (is_secure && has_origin_only).then(|| url.origin().ascii_serialization())
 }

@@ -1,29 +1,27 @@
-//! How bytes get in and out safely.
+//! Network edge of a zone: TLS listener with its limits, OAuth2 authentication, the built-in OAuth2 issuer,
+//! outgoing HTTP with SSRF checks, and telemetry (logs, metrics, traces, audit).
 //!
-//! The doors and windows of a zone: the TLS listener with its limits, the proof of who calls (OAuth2),
-//! the built-in issuer for those who have none, guarded ways out, and what a node tells of itself
-//! (logs, metrics, traces, audit). No task, no stream, no dialect and no error code may enter: what
-//! a refusal looks like on the wire is for the zone to say.
+//! This crate has no tasks, streams, dialects or JSON-RPC error codes; the zone decides the body of a rejection.
 
 pub mod audit;
 pub mod auth;
 pub mod body;
 pub mod budget;
-mod capped;
 pub mod clock;
 pub mod egress;
-pub mod health;
 pub mod in_flight;
 pub mod issuer;
+mod lazy_timeout;
+mod limited_body;
 pub mod limits;
 pub mod listener;
-mod patience;
-pub mod rate;
+pub mod rate_limiter;
 pub mod readiness;
-pub mod request;
+pub mod request_context;
 mod secret;
-pub mod socket;
 pub mod telemetry;
 pub mod tls;
+pub mod websocket;
+pub mod worker_health;
 
 pub use secret::Secret;

@@ -1,40 +1,40 @@
-//! The door: it accepts connections, speaks TLS and HTTP on them, holds them to their limits and lets
-//! them finish when the node stops. What is asked and answered is for the [`Router`] alone.
+//! HTTP listener: accepts connections, serves TLS and HTTP, enforces limits and shuts down gracefully. The [`Router`]
+//! handles the requests.
 //!
-//! A connection costs one task and a few words in a list. One sweep over that list finds those that
-//! are too slow, so that no connection needs a timer and no request sets one.
+//! A connection costs one task and a small entry in the connection registry. One sweep over the registry finds slow
+//! connections, so that no connection needs a timer and no request arms one.
 
 mod addresses;
 mod admission;
-mod arriving;
+mod conn_registry;
 mod connection;
 mod frames;
 mod heads;
-mod pulse;
-mod records;
+mod reject_rewriter;
+mod request_body;
 mod service;
+mod tls_records;
+mod tracked_socket;
 mod transfer;
-mod unread;
-mod unread_answers;
-mod wire;
+mod unread_responses;
 
-pub use admission::Sender;
-pub use arriving::RequestBody;
+pub use admission::PendingUpload;
+pub use request_body::RequestBody;
 
 use crate::auth::Identity;
 use crate::budget::{AddressPrefix, ShareKey};
 use crate::limits::HttpLimits;
-use crate::request::Correlation;
+use crate::request_context::CorrelationId;
 use crate::telemetry::Metrics;
 use crate::tls::ServerTls;
-use addresses::Addresses;
+use addresses::AddressTable;
 use admission::Admission;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use connection::Newcomer;
+use conn_registry::{ConnRegistry, ShutdownOrder};
+use connection::AcceptedConn;
 use http::{HeaderValue, Request, StatusCode, header};
-use pulse::{Order, Pulses};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -44,124 +44,126 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// How many connections wait in the system until they are accepted; the system may allow fewer. The usual 128 are
-/// exceeded when many callers connect at once, and each that is dropped then tries again only after a second.
-const BACKLOG: u32 = 4096;
-/// How long a failing accept is left alone, at first and at most.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// How long connections that were cut may take to fall.
-const FALL: Duration = Duration::from_secs(1);
+/// Backlog of the listening socket; the system may allow fewer. The usual 128 are exceeded when many clients connect at
+/// once, and each dropped connection is retried only after a second.
+const LISTEN_BACKLOG: u32 = 4096;
+/// Backoff of a failing accept: first and longest.
+const ACCEPT_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Time for aborted connections to close.
+const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// The longest time between two sweeps. Until the next one, unread answers are not noticed.
-const LONGEST_STEP: Duration = Duration::from_millis(250);
+/// Maximum time between two sweeps. Unread responses are noticed only by a sweep.
+const MAX_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Who is at the other end of a connection. Every request has it in its extensions, as `Arc<Peer>`.
+/// Peer of a connection. Every request has it in its extensions, as `Arc<Peer>`.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Where the connection comes from.
+    /// Remote address.
     pub address: SocketAddr,
-    /// The SHA-256 of the client's certificate, if it showed one. It has been verified.
+    /// SHA-256 of the client certificate, if there is one. It has been verified.
     pub certificate: Option<[u8; 32]>,
-    /// Who calls, if whoever let the connection through has proved it. A listener never says so: only a
-    /// door may that knows its platform.
-    pub vouched: Option<Arc<Identity>>,
+    /// Identity of the caller, if the platform in front of this server has authenticated it. A listener never sets it;
+    /// only the endpoint of such a platform does.
+    pub platform_identity: Option<Arc<Identity>>,
 }
 
 impl Peer {
-    /// To whose share counts what a caller sends who has not been authenticated.
+    /// Returns the share key of this peer while it is unauthenticated.
     pub fn share_key(&self) -> ShareKey {
         ShareKey::Address(AddressPrefix::from_address(self.address.ip()))
     }
 }
 
-/// Why a request gets no answer from its handler.
+/// Reason why the listener rejects a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnedAway {
-    /// As many requests as are allowed are being worked on. 503, to be tried again soon.
+pub enum RejectReason {
+    /// The maximum number of requests is in flight. 503, retryable.
     Busy,
-    /// Its body was still on its way, and so many other bodies are that it was ended. 503, to be tried again.
-    TooManyArriving,
-    /// The handler took longer than is allowed and was dropped. 504.
-    TooSlow,
-    /// It does not say for which one host it is, as HTTP/1.1 wants. 400.
+    /// The request was aborted because too many other request bodies are being received. 503, retryable.
+    TooManyUploads,
+    /// The handler timed out and was dropped. 504.
+    Timeout,
+    /// The request has no single valid `Host`, as HTTP/1.1 requires. 400.
     BadHost,
-    /// What came first on a connection of HTTP/1.1 is no head of a request. 400, and the connection ends.
-    Unreadable,
-    /// As before, but its path or its headers are longer, or more, than is allowed. 431.
+    /// The first bytes of an HTTP/1.1 connection are no request head. 400, and the connection is closed.
+    Malformed,
+    /// The request head is too long, or has too many headers. 431.
     HeadTooLarge,
 }
 
-/// A request as it arrives: its body may still be on the way.
-pub type Arriving = Request<RequestBody>;
+/// A request whose body may still be being received.
+pub type IncomingRequest = Request<RequestBody>;
 
-/// An answer that is being made.
-pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// Future of a response.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Takes a request that the router need not see, or hands it back.
-type Shortcut = dyn Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync;
-type TurnAway = dyn Fn(TurnedAway, Correlation) -> Response + Send + Sync;
+/// Handles a request without the router, or returns it.
+type FastPathFn = dyn Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
+    + Send
+    + Sync;
+type RejectFn = dyn Fn(RejectReason, CorrelationId) -> Response + Send + Sync;
 
-/// What all connections of a listener share.
-struct Shared {
+/// State shared by all connections of a listener.
+struct ListenerShared {
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     admission: Arc<Admission>,
-    addresses: Arc<Addresses>,
-    turn_away: Box<TurnAway>,
-    shortcut: Box<Shortcut>,
-    pulses: Arc<Pulses>,
-    protocols: connection::Protocols,
+    addresses: Arc<AddressTable>,
+    on_reject: Box<RejectFn>,
+    fast_path: Box<FastPathFn>,
+    registry: Arc<ConnRegistry>,
+    protocols: connection::HttpProtocols,
 }
 
-impl Shared {
-    /// The answer to a request that no handler answers. It is counted.
-    fn turned_away(&self, why: TurnedAway, correlation: Correlation) -> Response {
-        self.metrics.turned_away(match why {
-            TurnedAway::Busy => "busy",
-            TurnedAway::TooManyArriving => "too_many_arriving",
-            TurnedAway::TooSlow => "too_slow",
-            TurnedAway::BadHost => "bad_host",
-            TurnedAway::Unreadable => "unreadable",
-            TurnedAway::HeadTooLarge => "head_too_large",
+impl ListenerShared {
+    /// Returns the response to a rejected request, and counts it.
+    fn reject(&self, reason: RejectReason, correlation: CorrelationId) -> Response {
+        self.metrics.record_rejected(match reason {
+            RejectReason::Busy => "busy",
+            RejectReason::TooManyUploads => "too_many_uploads",
+            RejectReason::Timeout => "too_slow",
+            RejectReason::BadHost => "bad_host",
+            RejectReason::Malformed => "unreadable",
+            RejectReason::HeadTooLarge => "head_too_large",
         });
-        (self.turn_away)(why, correlation)
+        (self.on_reject)(reason, correlation)
     }
 }
 
-/// A door that is bound to its address. Nothing is accepted until [`Listener::serve`].
+/// A listener bound to its address. Accepts nothing until [`Listener::serve`].
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    /// None where HTTP is spoken plainly.
+    /// None for plain HTTP.
     tls: Option<ServerTls>,
     limits: HttpLimits,
     metrics: Arc<Metrics>,
-    turn_away: Box<TurnAway>,
-    shortcut: Box<Shortcut>,
+    on_reject: Box<RejectFn>,
+    fast_path: Box<FastPathFn>,
 }
 
 impl Listener {
-    /// Takes the address; port 0 takes any free one.
+    /// Binds the address; port 0 selects a free port.
     pub async fn bind(
         address: SocketAddr,
         tls: ServerTls,
         limits: HttpLimits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        Self::bind_as(address, Some(tls), limits, metrics).await
+        Self::bind_with(address, Some(tls), limits, metrics).await
     }
 
-    /// As [`bind`](Self::bind), for a place whose platform ends TLS before us and lets nobody else in:
-    /// HTTP/1.1 without TLS, under the same limits. Anywhere else it gives away what is said.
+    /// Like [`bind`](Self::bind), but plain HTTP/1.1 with the same limits: for a platform that terminates TLS and is
+    /// the only client. Anywhere else traffic would be unencrypted.
     pub async fn bind_plain(
         address: SocketAddr,
         limits: HttpLimits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        Self::bind_as(address, None, limits, metrics).await
+        Self::bind_with(address, None, limits, metrics).await
     }
 
-    async fn bind_as(
+    async fn bind_with(
         address: SocketAddr,
         tls: Option<ServerTls>,
         limits: HttpLimits,
@@ -174,93 +176,96 @@ impl Listener {
             tls,
             limits,
             metrics,
-            turn_away: Box::new(plainly),
-            shortcut: Box::new(|request, _| ControlFlow::Continue(request)),
+            on_reject: Box::new(plain_text_rejection),
+            fast_path: Box::new(|request, _| ControlFlow::Continue(request)),
         })
     }
 
-    /// The address that was taken.
+    /// Returns the bound address.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// How a request is answered that no handler answers. Without this it is a line of plain text.
+    /// Sets the response to rejected requests. The default is a line of plain text.
     #[must_use]
-    pub fn turn_away_with(
+    pub fn on_reject(
         self,
-        answer: impl Fn(TurnedAway, Correlation) -> Response + Send + Sync + 'static,
+        respond: impl Fn(RejectReason, CorrelationId) -> Response + Send + Sync + 'static,
     ) -> Self {
         Self {
-            turn_away: Box::new(answer),
+            on_reject: Box::new(respond),
             ..self
         }
     }
 
-    /// Who sees each request first, and either answers it or hands it back for the router. Finding a
-    /// route costs more than some answers do.
+    /// Sets a handler that sees each request first, and either responds or returns it for the router. Routing costs
+    /// more than some responses.
     #[must_use]
-    pub fn shortcut(
+    pub fn fast_path(
         self,
-        take: impl Fn(Arriving, &Arc<Peer>) -> ControlFlow<Answering, Arriving> + Send + Sync + 'static,
+        handle: impl Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Self {
-            shortcut: Box::new(take),
+            fast_path: Box::new(handle),
             ..self
         }
     }
 
-    /// Serves `app` until `stop`. Then it takes no more connections, lets requests that run finish
-    /// within `grace`, and cuts off what is left.
+    /// Serves `app` until `stop`. Then accepts no more connections, lets running requests finish within `grace`, and
+    /// aborts the others.
     ///
-    /// A socket that became a WebSocket is its handler's to close: the handler should watch the same
-    /// `stop`, or the socket is cut at the end of `grace`.
+    /// A WebSocket must be closed by its handler: the handler should watch the same `stop`, or the socket is aborted at
+    /// the end of `grace`.
     pub async fn serve(self, app: Router, stop: CancellationToken, grace: Duration) {
-        let room = self.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let connections = Arc::new(Semaphore::new(room as usize));
-        let pulses = Pulses::new();
-        let shared = Arc::new(Shared {
+        let max_connections = self.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+        let max_connections = u32::try_from(max_connections).unwrap_or(u32::MAX);
+        let connections = Arc::new(Semaphore::new(max_connections as usize));
+        let registry = ConnRegistry::new();
+        let shared = Arc::new(ListenerShared {
             admission: Admission::new(&self.limits),
-            addresses: Addresses::new(&self.limits),
-            protocols: connection::Protocols::new(&self.limits),
+            addresses: AddressTable::new(&self.limits),
+            protocols: connection::HttpProtocols::new(&self.limits),
             limits: self.limits,
             metrics: self.metrics,
-            turn_away: self.turn_away,
-            shortcut: self.shortcut,
-            pulses: Arc::clone(&pulses),
+            on_reject: self.on_reject,
+            fast_path: self.fast_path,
+            registry: Arc::clone(&registry),
         });
-        let over = CancellationToken::new();
-        let sweeper = tokio::spawn(sweep(Arc::clone(&shared), over.clone()));
+        let done = CancellationToken::new();
+        let sweeper = tokio::spawn(sweep(Arc::clone(&shared), done.clone()));
 
-        let mut full = false;
+        let mut is_full = false;
         while let Some((stream, address, permit)) =
-            next(&self.socket, &connections, &mut full, &stop).await
+            accept_next(&self.socket, &connections, &mut is_full, &stop).await
         {
-            let newcomer = Newcomer {
+            let accepted = AcceptedConn {
                 stream,
                 address,
                 permit,
                 tls: self.tls.as_ref().map(ServerTls::config),
             };
-            tokio::spawn(connection::welcome(
-                newcomer,
+            tokio::spawn(connection::serve_connection(
+                accepted,
                 app.clone(),
                 Arc::clone(&shared),
                 stop.clone(),
             ));
         }
 
-        // From here on a connection is refused by the system.
+        // From here on the system refuses connections.
         drop(self.socket);
-        pulses.all(Order::Close);
-        let gone = || connections.acquire_many(room);
-        if tokio::time::timeout(grace, gone()).await.is_err() {
-            tracing::warn!("requests were still running at the end of the grace, they are cut off");
-            pulses.all(Order::Cut);
-            let _ = tokio::time::timeout(FALL, gone()).await;
+        registry.signal_all(ShutdownOrder::Close);
+        let all_closed = || connections.acquire_many(max_connections);
+        if tokio::time::timeout(grace, all_closed()).await.is_err() {
+            tracing::warn!("shutdown grace over, aborting running requests");
+            registry.signal_all(ShutdownOrder::Abort);
+            let _ = tokio::time::timeout(KILL_GRACE, all_closed()).await;
         }
-        over.cancel();
-        // It ends by the token; that it did is all we want to know.
+        done.cancel();
+        // It ends by the token; its result does not matter.
         let _ = sweeper.await;
     }
 }
@@ -274,36 +279,36 @@ impl std::fmt::Debug for Listener {
     }
 }
 
-/// Listens on the address, with a longer queue than that of [`TcpListener::bind`].
+/// Listens on the address with a longer backlog than [`TcpListener::bind`].
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A node that starts again takes its address at once. On Windows the option would let others take it too.
+    // A restarted node can bind its address at once. On Windows the option would let other processes bind it too.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(LISTEN_BACKLOG)
 }
 
-/// The next connection, as soon as there is room for it; `None` at the stop.
-async fn next(
+/// Returns the next connection as soon as there is a free permit; `None` at the stop.
+async fn accept_next(
     socket: &TcpListener,
     connections: &Arc<Semaphore>,
-    full: &mut bool,
+    is_full: &mut bool,
     stop: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     if connections.available_permits() > 0 {
-        *full = false;
-    } else if !std::mem::replace(full, true) {
-        tracing::warn!("as many connections are open as are allowed, new ones wait");
+        *is_full = false;
+    } else if !std::mem::replace(is_full, true) {
+        tracing::warn!("connection limit reached, new connections wait");
     }
     let permit = tokio::select! {
         () = stop.cancelled() => return None,
         permit = Arc::clone(connections).acquire_owned() => permit.ok()?,
     };
-    let mut pause = BACKOFF.0;
+    let mut backoff = ACCEPT_BACKOFF.0;
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return None,
@@ -313,7 +318,7 @@ async fn next(
             Ok((stream, address)) => return Some((stream, address, permit)),
             Err(error) => error,
         };
-        // These are about one caller, who is gone.
+        // These concern one client, which has disconnected.
         if matches!(
             error.kind(),
             std::io::ErrorKind::ConnectionAborted
@@ -323,62 +328,59 @@ async fn next(
         ) {
             continue;
         }
-        // The others, such as too many open files, are about us, and stay until something is closed.
-        if pause == BACKOFF.0 {
-            tracing::error!(%error, "connections cannot be accepted, trying again until they can");
+        // The others, such as too many open files, concern this process, and last until something is closed.
+        if backoff == ACCEPT_BACKOFF.0 {
+            tracing::error!(%error, "accepting connections failed, retrying");
         }
         tokio::select! {
             () = stop.cancelled() => return None,
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF.1),
+            () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(ACCEPT_BACKOFF.1),
         }
     }
 }
 
-/// Finds connections that are too slow, until `over`.
-async fn sweep(shared: Arc<Shared>, over: CancellationToken) {
+/// Runs the slow-client sweep until `done`.
+async fn sweep(shared: Arc<ListenerShared>, done: CancellationToken) {
     let limits = &shared.limits;
-    let shortest = limits.header_time.min(limits.idle).min(limits.stall);
-    let step = (shortest / 4).clamp(Duration::from_millis(10), LONGEST_STEP);
-    let mut clock = tokio::time::interval(step);
-    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let shortest = limits
+        .header_timeout
+        .min(limits.idle_timeout)
+        .min(limits.stall_timeout);
+    let interval = (shortest / 4).clamp(Duration::from_millis(10), MAX_SWEEP_INTERVAL);
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = over.cancelled() => return,
-            _ = clock.tick() => {
-                let stalled = shared.pulses.sweep(limits, tokio::time::Instant::now());
-                shared.metrics.cut_off("stream_stalled", stalled.streams);
-                shared.metrics.cut_off("connection_stalled", stalled.connections);
-                shared.metrics.cut_off("unfinished_head", shared.addresses.sweep_heads());
+            () = done.cancelled() => return,
+            _ = ticks.tick() => {
+                let stalled = shared.registry.sweep(limits, tokio::time::Instant::now());
+                shared.metrics.record_client_terminations("stream_stalled", stalled.streams);
+                shared.metrics.record_client_terminations("connection_stalled", stalled.connections);
+                shared.metrics.record_client_terminations("unfinished_head", shared.addresses.sweep_heads());
             }
         }
     }
 }
 
-fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
-    let (status, text) = match why {
-        TurnedAway::Busy => (
+fn plain_text_rejection(reason: RejectReason, correlation: CorrelationId) -> Response {
+    let (status, text) = match reason {
+        RejectReason::Busy => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests at this moment, try again soon\n",
+            "too many requests, try again soon\n",
         ),
-        TurnedAway::TooManyArriving => (
+        RejectReason::TooManyUploads => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests are arriving at this moment, send it again\n",
+            "too many requests are being received, send it again\n",
         ),
-        TurnedAway::TooSlow => (
-            StatusCode::GATEWAY_TIMEOUT,
-            "the request took too long and was given up\n",
-        ),
-        TurnedAway::BadHost => (
+        RejectReason::Timeout => (StatusCode::GATEWAY_TIMEOUT, "the request timed out\n"),
+        RejectReason::BadHost => (
             StatusCode::BAD_REQUEST,
             "send one Host header, with the name of the server\n",
         ),
-        TurnedAway::Unreadable => (
-            StatusCode::BAD_REQUEST,
-            "this is not a request of HTTP/1.1\n",
-        ),
-        TurnedAway::HeadTooLarge => (
+        RejectReason::Malformed => (StatusCode::BAD_REQUEST, "not an HTTP/1.1 request\n"),
+        RejectReason::HeadTooLarge => (
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "the path and the headers are too long, or the headers are too many\n",
+            "the request path or headers are too long, or there are too many headers\n",
         ),
     };
     let mut response = Response::new(Body::from(text));
@@ -388,9 +390,12 @@ fn plainly(why: TurnedAway, correlation: Correlation) -> Response {
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; charset=utf-8"),
     );
-    if matches!(why, TurnedAway::Busy | TurnedAway::TooManyArriving) {
+    if matches!(reason, RejectReason::Busy | RejectReason::TooManyUploads) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
-    headers.insert(crate::request::CORRELATION, correlation.header());
+    headers.insert(
+        crate::request_context::CORRELATION_HEADER,
+        correlation.to_header(),
+    );
     response
 }

@@ -1,7 +1,7 @@
-//! One check for all requests that ask whether the zone is ready.
+//! Single-flight readiness check.
 //!
-//! Every caller may ask without a token, and a check costs a durable write, so requests share one check
-//! and its result for a moment. What is checked is told from outside: no store may enter here.
+//! Any client may ask without a token, and a check costs a durable write, so concurrent requests share one check and
+//! its result. The caller supplies the check.
 
 use futures_util::future::BoxFuture;
 use std::fmt;
@@ -10,31 +10,31 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long the result of a check that writes counts, from the start of the check. Probes, which ask
-/// every few seconds, get a new one each.
-pub const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a request waits for a check, from the start of that check.
-const WAIT: Duration = Duration::from_secs(2);
-/// When a check that does not end is given up, so that another one may begin. Until then it is the only
-/// one: what hangs is not asked again and again.
-const GIVE_UP: Duration = Duration::from_secs(30);
+/// Time for which the result of a check is reused, from the start of the check. Probes, which ask every few seconds,
+/// get a new one each.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum time that a request waits for a check, from the start of that check.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout after which a hanging check is abandoned and another one may start. Until then it is the only one, so
+/// that a hanging store does not collect checks.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-type Run<T> = Arc<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
+type CheckFn<T> = Arc<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>;
 
-/// A check whose result all concurrent callers share. It runs only when a caller asks.
+/// Check whose result all concurrent callers share. Runs only when a caller asks.
 pub struct SharedCheck<T> {
-    run: Run<T>,
+    run: CheckFn<T>,
     interval: Duration,
-    last: Mutex<Option<Started<T>>>,
+    last: Mutex<Option<StartedCheck<T>>>,
 }
 
-struct Started<T> {
+struct StartedCheck<T> {
     at: Instant,
     result: watch::Receiver<Option<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
-    /// A check that has not run yet, and that runs at most once in this interval.
+    /// Creates a check that runs at most once per interval. It has not run yet.
     pub fn new<F>(interval: Duration, run: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = T> + Send + 'static,
@@ -46,41 +46,41 @@ impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
         }
     }
 
-    /// The result of a check that still runs or began within the interval, else of a new one. `None` if
-    /// it has not ended two seconds after it began. Needs a runtime.
+    /// Returns the result of a check that is running or started within the interval, else of a new one. `None` if
+    /// it has not finished two seconds after its start. Needs a runtime.
     pub async fn result(&self) -> Option<T> {
-        let (mut result, deadline) = self.current();
+        let (mut result, deadline) = self.current_or_start();
         let result = tokio::time::timeout_at(deadline, result.wait_for(Option::is_some)).await;
-        // An error means that the check was given up.
+        // An error means that the check timed out.
         result.ok()?.ok()?.clone()
     }
 
-    fn current(&self) -> (watch::Receiver<Option<T>>, Instant) {
+    fn current_or_start(&self) -> (watch::Receiver<Option<T>>, Instant) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let started = match last.take() {
             Some(started) if started.is_running() || now < started.at + self.interval => started,
             _ => self.start(now),
         };
-        let shared = (started.result.clone(), started.at + WAIT);
+        let shared = (started.result.clone(), started.at + RESULT_TIMEOUT);
         *last = Some(started);
         shared
     }
 
-    /// Starts a check in a task of its own: a caller who hangs up does not end it for the others.
-    fn start(&self, at: Instant) -> Started<T> {
+    /// Starts a check in its own task: a caller who disconnects does not cancel it for the others.
+    fn start(&self, at: Instant) -> StartedCheck<T> {
         let (sender, result) = watch::channel(None);
         let check = (self.run)();
         tokio::spawn(async move {
-            if let Ok(value) = tokio::time::timeout(GIVE_UP, check).await {
+            if let Ok(value) = tokio::time::timeout(CHECK_TIMEOUT, check).await {
                 sender.send_replace(Some(value));
             }
         });
-        Started { at, result }
+        StartedCheck { at, result }
     }
 }
 
-impl<T> Started<T> {
+impl<T> StartedCheck<T> {
     fn is_running(&self) -> bool {
         self.result.borrow().is_none() && self.result.has_changed().is_ok()
     }
@@ -94,7 +94,7 @@ impl<T> fmt::Debug for SharedCheck<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVE_UP, INTERVAL, SharedCheck, WAIT};
+    use super::{CHECK_INTERVAL, CHECK_TIMEOUT, RESULT_TIMEOUT, SharedCheck};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -102,18 +102,18 @@ mod tests {
     use tokio::task::JoinSet;
     use tokio::time::{Instant, advance};
 
-    /// A check that gives its own number, as soon as it is let go.
-    struct Probe {
+    /// Check that returns its own number as soon as a permit is released.
+    struct CountedCheck {
         check: Arc<SharedCheck<usize>>,
         runs: Arc<AtomicUsize>,
         release: Arc<Semaphore>,
     }
 
-    fn probe(permits: usize) -> Probe {
+    fn probe(permits: usize) -> CountedCheck {
         let runs = Arc::new(AtomicUsize::new(0));
         let release = Arc::new(Semaphore::new(permits));
         let (counted, gate) = (runs.clone(), release.clone());
-        let check = SharedCheck::new(INTERVAL, move || {
+        let check = SharedCheck::new(CHECK_INTERVAL, move || {
             let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
             let gate = gate.clone();
             async move {
@@ -121,21 +121,21 @@ mod tests {
                 number
             }
         });
-        Probe {
+        CountedCheck {
             check: Arc::new(check),
             runs,
             release,
         }
     }
 
-    impl Probe {
-        fn ask(&self, callers: usize) -> JoinSet<Option<usize>> {
-            let mut asked = JoinSet::new();
+    impl CountedCheck {
+        fn call_concurrently(&self, callers: usize) -> JoinSet<Option<usize>> {
+            let mut calls = JoinSet::new();
             for _ in 0..callers {
                 let check = self.check.clone();
-                asked.spawn(async move { check.result().await });
+                calls.spawn(async move { check.result().await });
             }
-            asked
+            calls
         }
 
         fn runs(&self) -> usize {
@@ -146,49 +146,49 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn concurrent_callers_share_one_check() {
         let probe = probe(0);
-        let asked = probe.ask(1000);
+        let calls = probe.call_concurrently(1000);
         tokio::task::yield_now().await;
         probe.release.add_permits(1);
-        assert_eq!(asked.join_all().await, vec![Some(1); 1000]);
+        assert_eq!(calls.join_all().await, vec![Some(1); 1000]);
         assert_eq!(probe.runs(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_is_at_most_one_check_a_second_and_none_unasked() {
+    async fn check_runs_on_demand_at_most_once_per_interval() {
         let probe = probe(100);
         assert_eq!(probe.check.result().await, Some(1));
-        advance(INTERVAL - Duration::from_millis(1)).await;
+        advance(CHECK_INTERVAL - Duration::from_millis(1)).await;
         assert_eq!(probe.check.result().await, Some(1));
         advance(Duration::from_millis(1)).await;
         assert_eq!(probe.check.result().await, Some(2));
-        // Later, the first to ask gets the state of now, not that of an hour ago.
+        // An hour later, the first caller gets the current state.
         advance(Duration::from_secs(3600)).await;
         assert_eq!(probe.runs(), 2);
         assert_eq!(probe.check.result().await, Some(3));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_check_that_hangs_is_answered_in_time_and_not_repeated() {
+    async fn hanging_check_times_out_and_is_not_repeated() {
         let probe = probe(0);
-        let began = Instant::now();
-        assert_eq!(probe.ask(10).join_all().await, vec![None; 10]);
-        assert_eq!(began.elapsed(), WAIT);
-        // Those who ask while it hangs do not wait at all.
+        let start = Instant::now();
+        assert_eq!(probe.call_concurrently(10).join_all().await, vec![None; 10]);
+        assert_eq!(start.elapsed(), RESULT_TIMEOUT);
+        // Callers that ask while it hangs do not wait at all.
         for _ in 0..10 {
             assert_eq!(probe.check.result().await, None);
         }
-        assert_eq!((began.elapsed(), probe.runs()), (WAIT, 1));
-        // It ends after all: the next one to ask starts another one.
+        assert_eq!((start.elapsed(), probe.runs()), (RESULT_TIMEOUT, 1));
+        // Once it has finished, the next caller starts another one.
         probe.release.add_permits(2);
         tokio::task::yield_now().await;
         assert_eq!(probe.check.result().await, Some(2));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_check_that_never_ends_is_given_up() {
+    async fn check_that_never_finishes_is_abandoned() {
         let probe = probe(0);
         assert_eq!(probe.check.result().await, None);
-        advance(GIVE_UP).await;
+        advance(CHECK_TIMEOUT).await;
         tokio::task::yield_now().await;
         probe.release.add_permits(1);
         assert_eq!(probe.check.result().await, Some(2));
@@ -196,11 +196,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_who_hangs_up_does_not_end_the_check_of_others() {
+    async fn disconnected_caller_does_not_cancel_a_shared_check() {
         let probe = probe(0);
-        let mut first = probe.ask(1);
+        let mut first = probe.call_concurrently(1);
         tokio::task::yield_now().await;
-        let second = probe.ask(1);
+        let second = probe.call_concurrently(1);
         tokio::task::yield_now().await;
         first.shutdown().await;
         probe.release.add_permits(1);

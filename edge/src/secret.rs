@@ -1,42 +1,41 @@
-//! Words that must not be seen: tokens, passphrases, keys.
+//! Secret strings: tokens, passphrases, keys.
 //!
-//! The type has no way to print what it holds, and compares without telling how far it got. Nothing
-//! that shows a secret may enter, not even its length.
+//! The type cannot be printed, not even its length, and compares in constant time.
 
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// A secret in memory. `Debug` and `Display` show `[hidden]`; only [`Secret::expose`] gives the text,
-/// so that every place that uses one can be found by that name.
+/// A secret in memory. `Debug` and `Display` show `[hidden]`; only [`Secret::expose`] returns the text,
+/// so that every use can be found by that name.
 #[derive(Clone, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `text`.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the moment in which it is used.
+    /// Returns the text. Call it only where the text is used.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing in it. An empty secret is no secret.
+    /// Returns true if the text is empty. An empty secret counts as none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is `other`, in a time that does not depend on where they differ.
-    pub fn is(&self, other: &str) -> bool {
+    /// Compares with `other` in constant time.
+    pub fn ct_eq(&self, other: &str) -> bool {
         self.0.as_bytes().ct_eq(other.as_bytes()).into()
     }
 }
 
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
-        self.is(&other.0)
+        self.ct_eq(&other.0)
     }
 }
 
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cannot_be_printed() {
+    fn debug_and_display_hide_the_secret() {
         let secret = Secret::new("s3cret");
         assert_eq!(
             format!("{secret} {secret:?} {:#?}", Some(&secret)),
@@ -81,12 +80,12 @@ mod tests {
     }
 
     #[test]
-    fn compares_by_content() {
+    fn comparison_is_by_content() {
         let secret: Secret = serde_json::from_str("\"s3cret\"").unwrap();
-        assert!(secret.is("s3cret"));
+        assert!(secret.ct_eq("s3cret"));
         assert_eq!(secret, Secret::from("s3cret"));
         for other in ["", "s3cre", "s3cret ", "S3cret"] {
-            assert!(!secret.is(other), "{other}");
+            assert!(!secret.ct_eq(other), "{other}");
         }
     }
 }

@@ -1,19 +1,18 @@
-//! What a node tells of itself: logs for whoever runs it, traces to a collector, numbers to whoever
-//! asks. It is set up once, at the start; nothing in here decides anything about a request.
+//! Telemetry of a node: logs, traces to a collector (OTLP) and Prometheus metrics. Set up once, at the start.
 
-mod mark;
+mod log_correlation;
 mod metrics;
 #[cfg(test)]
 mod tests;
 mod traces;
 
-pub use mark::{Mark, mark};
-pub use metrics::{MEDIA_TYPE, Metrics, Open};
-pub use traces::{current, follow};
+pub use log_correlation::{CorrelationScope, enter_correlation};
+pub use metrics::{GaugeGuard, METRICS_MEDIA_TYPE, Metrics};
+pub use traces::{current_context, set_remote_parent};
 
 use crate::Secret;
-use crate::tls::Trust;
-use mark::Marking;
+use crate::tls::TrustRoots;
+use log_correlation::CorrelatingMakeWriter;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,29 +23,29 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
-/// How long the last traces may take to leave when the node stops.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// Timeout for sending the last traces when the node stops.
+const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How a log line looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable text.
     #[default]
     Text,
-    /// One JSON object a line, for machines.
+    /// One JSON object per line.
     Json,
 }
 
-/// What is told, and where.
+/// Configuration of logs and traces.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
-    /// Which lines there are, such as `info` or `warn,interzone_edge=debug`.
+    /// Log filter, such as `info` or `warn,interzone_edge=debug`.
     pub filter: String,
-    /// Colours, for a terminal. Only for [`LogFormat::Text`].
-    pub colours: bool,
-    /// Where traces go; `None` makes none.
+    /// Colors, for a terminal. Only for [`LogFormat::Text`].
+    pub colors: bool,
+    /// Collector of traces; `None` disables them.
     pub otlp: Option<OtlpOptions>,
 }
 
@@ -55,58 +54,54 @@ impl Default for LogOptions {
         Self {
             format: LogFormat::Text,
             filter: "info".to_owned(),
-            colours: false,
+            colors: false,
             otlp: None,
         }
     }
 }
 
-/// Where traces go, by OTLP over HTTP.
+/// Trace collector, reached by OTLP over HTTP.
 #[derive(Clone, Debug)]
 pub struct OtlpOptions {
-    /// The collector, such as `http://localhost:4318`; `/v1/traces` is added if it has no path.
+    /// URL of the collector, such as `http://localhost:4318`; `/v1/traces` is added if it has no path.
     pub endpoint: String,
-    /// Headers for it, such as an API key.
+    /// Headers of each export request, such as an API key.
     pub headers: Vec<(String, Secret)>,
-    /// What this node is called there.
+    /// Service name of this node in the traces.
     pub service_name: String,
-    /// The CAs that prove it, if it is reached by https.
-    pub trust: Trust,
+    /// Trusted CAs for an https collector.
+    pub trust: TrustRoots,
 }
 
-/// Why telemetry cannot be set up.
+/// Error setting up telemetry.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter cannot be read.
-    #[error(
-        "the log filter `{filter}` cannot be read: write a level such as `info`, or target=level"
-    )]
+    /// The filter is invalid.
+    #[error("log filter `{filter}` is invalid: use a level such as `info`, or target=level")]
     Filter {
-        /// What was given.
+        /// The filter as given.
         filter: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: tracing_subscriber::filter::ParseError,
     },
-    /// The collector's address or a header cannot be used.
-    #[error(
-        "traces cannot be sent to `{endpoint}`: give an http or https URL and plain header values"
-    )]
+    /// The collector's URL or a header is invalid.
+    #[error("cannot send traces to `{endpoint}`: use an http or https URL and plain header values")]
     Otlp {
-        /// What was given.
+        /// The URL as given.
         endpoint: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Somebody was first.
-    #[error("logging is set up already: set it up once, at the start")]
-    Twice(#[source] tracing_subscriber::util::TryInitError),
+    /// A global subscriber is already set.
+    #[error("logging is already set up: set it up once, at the start")]
+    AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Keep it until the end: dropping it sends the traces that still wait, for at most a few seconds.
+/// Guard of the telemetry. Keep it until the end: dropping it sends the pending traces, for at most three seconds.
 #[derive(Debug)]
-#[must_use = "dropping it at once ends the traces"]
+#[must_use = "dropping it stops the traces"]
 pub struct TelemetryGuard {
     traces: Option<SdkTracerProvider>,
 }
@@ -114,44 +109,44 @@ pub struct TelemetryGuard {
 impl Drop for TelemetryGuard {
     fn drop(&mut self) {
         if let Some(traces) = self.traces.take() {
-            // A collector that is not there has been reported already.
-            let _ = traces.shutdown_with_timeout(FAREWELL);
+            // A failing collector has been logged already.
+            let _ = traces.shutdown_with_timeout(TRACE_FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Sets up logs, and traces if they are wanted, for the whole process. Lines go to what `writer` gives;
-/// for a program that is `std::io::stderr`, which only the program itself may open.
+/// Sets up logs, and traces if configured, for the whole process. Lines go to `writer`; a program passes
+/// `std::io::stderr`.
 pub fn init<W>(options: &LogOptions, writer: W) -> Result<TelemetryGuard, TelemetryError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let (subscriber, guard) = build(options, writer)?;
-    subscriber.try_init().map_err(TelemetryError::Twice)?;
-    TRACED.store(options.otlp.is_some(), Ordering::Relaxed);
-    AUDITED.store(lets_audit_through(&options.filter), Ordering::Relaxed);
+    subscriber.try_init().map_err(TelemetryError::AlreadySet)?;
+    TRACING_ENABLED.store(options.otlp.is_some(), Ordering::Relaxed);
+    AUDIT_ENABLED.store(filter_enables_audit(&options.filter), Ordering::Relaxed);
     Ok(guard)
 }
 
-/// Whether the log's filter wants lines of the audit. The subscriber itself cannot be asked: it says yes
-/// to whatever one of its layers may want, and traces may want anything.
-pub(crate) fn audited() -> bool {
-    AUDITED.load(Ordering::Relaxed)
+/// Returns true if the log filter enables audit lines. The subscriber's own answer is useless here: it is true for
+/// whatever any layer may want, and the trace layer may want anything.
+pub(crate) fn audit_enabled() -> bool {
+    AUDIT_ENABLED.load(Ordering::Relaxed)
 }
 
-fn lets_audit_through(filter: &str) -> bool {
+fn filter_enables_audit(filter: &str) -> bool {
     let targets = filter.parse::<Targets>();
     targets.is_ok_and(|targets| targets.would_enable("audit", &Level::INFO))
 }
 
-static AUDITED: AtomicBool = AtomicBool::new(true);
+static AUDIT_ENABLED: AtomicBool = AtomicBool::new(true);
 
-/// Whether traces go anywhere. If not, a span for each request is work for nothing.
-pub fn traced() -> bool {
-    TRACED.load(Ordering::Relaxed)
+/// Returns true if traces are exported. If not, a span for each request is wasted work.
+pub fn tracing_enabled() -> bool {
+    TRACING_ENABLED.load(Ordering::Relaxed)
 }
 
-static TRACED: AtomicBool = AtomicBool::new(false);
+static TRACING_ENABLED: AtomicBool = AtomicBool::new(false);
 
 fn build<W>(
     options: &LogOptions,
@@ -167,17 +162,17 @@ where
             filter: options.filter.clone(),
             source,
         })?;
-    // At their most talkative, libraries print what they send, and that is not ours to print. It can
-    // want any level: without that hint the other filter's would be lost.
-    let discreet =
+    // At trace level, libraries log the requests they send, which may hold secrets. The level hint is needed:
+    // without it the other filter's hint would be lost.
+    let no_library_trace =
         filter_fn(|meta| *meta.level() <= Level::DEBUG || meta.target().starts_with("interzone"))
             .with_max_level_hint(LevelFilter::TRACE);
-    let lines = tracing_subscriber::fmt::layer().with_writer(Marking {
+    let lines = tracing_subscriber::fmt::layer().with_writer(CorrelatingMakeWriter {
         inner: writer,
         format: options.format,
     });
     let lines = match options.format {
-        LogFormat::Text => lines.with_ansi(options.colours).boxed(),
+        LogFormat::Text => lines.with_ansi(options.colors).boxed(),
         LogFormat::Json => lines
             .json()
             .flatten_event(true)
@@ -186,15 +181,15 @@ where
     };
     let provider = options.otlp.as_ref().map(traces::provider).transpose()?;
     let traces = provider.as_ref().map(|provider| {
-        // Only spans of ours: those of the HTTP client that carries them would never end.
+        // Only our own spans: those of the exporter's HTTP client would never end.
         traces::layer(provider).with_filter(filter_fn(|meta| {
             meta.is_span() && *meta.level() <= Level::INFO && meta.target().starts_with("interzone")
         }))
     });
-    // Traces below the lines: a layer that is not there counts as one that wants everything, and above
-    // them it would have each span and each small remark made that nobody sees.
+    // The trace layer is below the log layer: an absent layer counts as one that wants everything, and above the
+    // logs it would have every span and debug event created.
     let subscriber = registry()
         .with(traces)
-        .with(lines.with_filter(filter.and(discreet)));
+        .with(lines.with_filter(filter.and(no_library_trace)));
     Ok((subscriber, TelemetryGuard { traces: provider }))
 }

@@ -1,36 +1,34 @@
-//! TLS, both ways: the certificate that a zone shows, the ones that it trusts, and a CA of its own
-//! for development. What is spoken inside TLS is not known here.
+//! TLS: the server's certificate, the trusted CAs for outgoing connections, and a development CA.
 
 mod dev;
 mod files;
 mod server;
 mod trust;
 
-pub use dev::{DevCa, DevFiles};
+pub use dev::{DevCa, DevCaFiles};
 pub use server::{ServerTls, TlsFiles};
-pub use trust::Trust;
+pub use trust::TrustRoots;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Makes aws-lc the one provider of cryptography in this process. Call it first thing; a second call
-/// does nothing.
+/// Installs aws-lc as the crypto provider of this process. Call it first; a second call does nothing.
 pub fn install_provider() {
-    // It fails only if there is one already, and there is only one in this build.
+    // Fails only if one is installed already, and this build has only one.
     let _ = aws_lc_rs::default_provider().install_default();
 }
 
-fn provider() -> Arc<CryptoProvider> {
+fn crypto_provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Why TLS cannot be set up. Every case names the file to look at.
+/// Error setting up TLS. Every variant names the file concerned.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// There is no such file.
-    #[error("{} is not there: put the file in its place, or correct the path", path.display())]
+    /// The file does not exist.
+    #[error("{} does not exist: create the file, or correct the path", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
@@ -40,7 +38,7 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -49,11 +47,11 @@ pub enum TlsError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// There is no certificate in the file.
+    /// The file has no certificate.
     #[error(
         "{} holds no certificate: it must be PEM, with a block that begins -----BEGIN CERTIFICATE-----",
         path.display()
@@ -62,7 +60,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// There is no private key in the file.
+    /// The file has no private key.
     #[error(
         "{} holds no private key: it must be PEM, not encrypted, with a block that begins -----BEGIN PRIVATE KEY-----",
         path.display()
@@ -71,16 +69,16 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// The certificate is damaged, or of a kind that cannot be used.
+    /// The certificate is damaged or unsupported.
     #[error("the certificate in {} cannot be used: {source}", path.display())]
     BadCertificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The key is damaged, or of a kind that cannot be used.
+    /// The key is damaged or unsupported.
     #[error(
         "the private key in {} cannot be used: it must be EC (P-256, P-384), Ed25519 or RSA",
         path.display()
@@ -88,7 +86,7 @@ pub enum TlsError {
     BadKey {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: rustls::Error,
     },
@@ -106,23 +104,23 @@ pub enum TlsError {
     },
     /// The development CA cannot be used.
     #[error(
-        "the development CA in {} cannot be used: remove the folder, and a new one is made",
+        "the development CA in {} cannot be used: remove the folder to create a new one",
         folder.display()
     )]
     DevCa {
-        /// Where it is.
+        /// Its folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A certificate cannot be made for this name.
+    /// The name is not valid in a certificate.
     #[error("`{name}` is neither a host name nor an IP address")]
     Name {
         /// The name.
         name: String,
     },
-    /// The cryptography failed us.
+    /// The crypto provider failed.
     #[error("TLS cannot be set up: {0}")]
     Provider(#[source] rustls::Error),
 }

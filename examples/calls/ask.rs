@@ -6,7 +6,7 @@
 //!
 //! Only what a caller needs is here; how a zone works inside is none of it.
 
-use interzone_client::{Client, ClientCredentials, Watched};
+use interzone_client::{Client, ClientCredentials, WatchEvent};
 use interzone_protocol::{acp::TasksCreateParams, vocab::Message};
 use std::error::Error;
 use std::io::Write;
@@ -36,13 +36,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // A connection that breaks is mended on the way, without a gap and without a repetition.
     while let Some(event) = watch.next().await {
         match event? {
-            Watched::StatusLine(line) => writeln!(err, "({line})")?,
-            Watched::Completed(task) => {
+            WatchEvent::StatusLine(line) => writeln!(err, "({line})")?,
+            WatchEvent::Completed(task) => {
                 let messages = task.messages.unwrap_or_default();
                 let answer = messages.last().map(Message::text).unwrap_or_default();
                 writeln!(out, "{answer}")?;
             }
-            Watched::Failed(_) => return Err("the task failed".into()),
+            WatchEvent::Failed(_) => return Err("the task failed".into()),
             _ => {}
         }
     }

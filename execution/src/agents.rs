@@ -1,7 +1,7 @@
-//! Agents: those that are built in, and those that stand for any program and for agents elsewhere.
+//! Agents: the built-in ones, and adapters for external programs and remote agents.
 //!
-//! An agent gets a turn and puts out what it makes; it knows nothing of queues, leases or stores, and
-//! no user's address is ever opened from here.
+//! An agent is given a turn and writes its output. It has no access to queues, leases or stores, and it never opens
+//! a URL supplied by a user.
 
 mod command;
 mod demo;
@@ -10,31 +10,31 @@ mod remote;
 
 #[cfg(target_os = "linux")]
 pub use command::run_program;
-pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED, Supervisor};
+pub use command::{CommandAgent, CommandError, CommandOptions, INHERITED_ENV_VARS, Supervisor};
 pub use demo::DemoAgent;
 #[cfg(feature = "aws")]
 pub use llm::BedrockCredentials;
-pub use llm::{LlmAgent, LlmError, LlmOptions, Provider};
-pub use remote::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
+pub use llm::{LlmAgent, LlmError, LlmOptions, LlmProvider};
+pub use remote::{MAX_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
 
 use interzone_hub::{AgentError, HubError};
 
-/// Why an agent stopped that could not put out what it made.
-pub(crate) fn refused(error: HubError) -> AgentError {
+/// Converts a failed write to the run's output into an agent error.
+pub(crate) fn output_error(error: HubError) -> AgentError {
     match error {
-        HubError::Stopped => stopped(),
+        HubError::Stopped => stopped_error(),
         error => AgentError {
             code: "agent_output",
-            detail: format!("what it put out was not taken: {error}"),
+            detail: format!("the output was rejected: {error}"),
         },
     }
 }
 
-/// The end of an agent that was told to stop: nobody reads it but those who told it.
-pub(crate) fn stopped() -> AgentError {
+/// Error of a run that was canceled. Only the canceling worker sees it.
+pub(crate) fn stopped_error() -> AgentError {
     AgentError {
         code: "agent_stopped",
-        detail: "told to stop".to_owned(),
+        detail: "the run was canceled".to_owned(),
     }
 }
 

@@ -1,11 +1,10 @@
-//! The card that tells who the zone is and what its agents can do: the same by whichever way it is asked
-//! for.
+//! The agent card: the zone's identity and its agents' skills. All endpoints serve the same card.
 
-use crate::zone::Zone;
+use crate::state::ExecutionState;
 use interzone_hub::AgentInfo;
 use interzone_protocol::acp::{AgentCard, Authentication, Capabilities, CardSkill, Scope};
 
-/// The scopes that tokens can have.
+/// Scopes a token can have.
 pub(crate) fn scopes() -> Vec<String> {
     Scope::ALL
         .iter()
@@ -13,8 +12,8 @@ pub(crate) fn scopes() -> Vec<String> {
         .collect()
 }
 
-/// The card, as it is at this moment, for those who call by this door.
-pub(crate) fn of(zone: &Zone, door: &str) -> AgentCard {
+/// Builds the card from the current agents, with the URL of this endpoint.
+pub(crate) fn agent_card(zone: &ExecutionState, endpoint: &str) -> AgentCard {
     let operator = &zone.operator;
     let skills: Vec<CardSkill> = zone
         .hub
@@ -23,10 +22,10 @@ pub(crate) fn of(zone: &Zone, door: &str) -> AgentCard {
         .flat_map(|agent| skills_of(agent.info()))
         .collect();
     AgentCard {
-        name: cut(&operator.name, 100),
-        description: cut(&operator.description, 500),
+        name: truncate_or_default(&operator.name, 100),
+        description: truncate_or_default(&operator.description, 500),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        url: zone.address(door),
+        url: zone.absolute_url(endpoint),
         provider: operator.provider.clone(),
         capabilities: Some(Capabilities {
             streaming: true,
@@ -43,7 +42,7 @@ pub(crate) fn of(zone: &Zone, door: &str) -> AgentCard {
     }
 }
 
-/// An agent that names no skills is one itself, so that callers find whom to assign work to.
+/// Returns an agent's skills. An agent without any is listed as one skill, so callers can address it.
 fn skills_of(info: &AgentInfo) -> Vec<CardSkill> {
     let skill = |id: &str, name: &str, description: &str| CardSkill {
         id: slug(id),
@@ -57,7 +56,7 @@ fn skills_of(info: &AgentInfo) -> Vec<CardSkill> {
     }
     info.skills
         .iter()
-        .map(|known| skill(&known.id, &known.name, &known.description))
+        .map(|listed| skill(&listed.id, &listed.name, &listed.description))
         .collect()
 }
 
@@ -67,7 +66,7 @@ fn modes() -> Vec<String> {
         .to_vec()
 }
 
-/// An id as the card's schema wants it.
+/// Converts an id to the form that the card's schema requires.
 fn slug(id: &str) -> String {
     let slug: String = id
         .chars()
@@ -87,11 +86,11 @@ fn slug(id: &str) -> String {
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
-    let cut: String = text.chars().take(most).collect();
-    if cut.is_empty() {
+fn truncate_or_default(text: &str, max_chars: usize) -> String {
+    let truncated: String = text.chars().take(max_chars).collect();
+    if truncated.is_empty() {
         "Interzone".to_owned()
     } else {
-        cut
+        truncated
     }
 }

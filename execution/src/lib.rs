@@ -1,24 +1,24 @@
-//! The Execution Zone.
+//! The Execution Zone: HTTP endpoints, JSON-RPC dispatch, dialect handlers, the error mapping, workers and agents.
 //!
-//! Transports, dispatch, dialect handlers, the one error map, workers and agents. Rules about tasks
-//! live in the hub, SQL in the store, and who somebody is was proved at the edge: none of the three
-//! may enter.
+//! Task rules live in the hub, SQL in the store, authentication in the edge crate.
 
 pub mod agents;
+pub mod attachments;
 mod card;
 pub mod console;
-mod doors;
-mod events;
 pub mod files;
+mod http;
 mod in_process;
-pub mod intake;
 mod memory;
-pub mod pairs;
+mod notifications;
+pub mod request_log;
 mod rpc;
+mod state;
 pub mod webhooks;
 pub mod workers;
-mod zone;
 
-pub use doors::{AgentCore, AgentCoreOptions, OPERATE_SCOPE, router, shortcut, turned_away};
+pub use self::http::{
+    AgentCore, AgentCoreOptions, OPERATE_SCOPE, jsonrpc_fast_path, listener_rejection, router,
+};
 pub use in_process::in_process;
-pub use zone::{Check, Operator, Zone, ZoneOptions};
+pub use state::{ExecutionOptions, ExecutionState, OperatorInfo, ReadinessCheck};

@@ -1,4 +1,4 @@
-//! Memory for answers and for what agents are given, reserved before it is read.
+//! Memory accounts: memory for responses and for agent input is reserved before content is read.
 
 use async_trait::async_trait;
 use interzone_edge::budget::{MemoryBudget, Reservation, ShareKey};
@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a call waits for memory that other answers take. A caller that reads several large tasks at once is
-/// served one after another then, and need not ask again.
-const WAIT: Duration = Duration::from_secs(2);
+/// Time a call waits for response memory. A caller that reads several large tasks at once is then served one
+/// after another and does not have to retry.
+const RESERVATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one call or run may read: a part of a memory budget. Up to 64 KiB need none.
+/// Memory that one call or run may read, a part of a memory budget. The first 64 KiB need no reservation.
 pub(crate) struct MemoryAccount {
     budget: MemoryBudget,
     key: ShareKey,
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AccountState {
     wanted: usize,
     reserved: Option<Reservation>,
 }
@@ -33,24 +33,24 @@ impl MemoryAccount {
         }
     }
 
-    /// What was reserved, for the answer to be counted in.
+    /// Returns the reservation, which the response body then holds.
     pub(crate) fn into_reservation(self) -> Option<Reservation> {
         let state = self.state.into_inner();
         state.unwrap_or_else(PoisonError::into_inner).reserved
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AccountState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has so many bytes reserved. Says whether there was that much, and if not, whether the call has some already.
-    fn grow_to(&self, wanted: usize) -> Result<(), Lacking> {
+    /// Grows the reservation to this many bytes. The error tells if the call already has a reservation.
+    fn grow_to(&self, wanted: usize) -> Result<(), ReserveError> {
         let mut state = self.lock();
         if wanted <= MemoryBudget::PAGE {
             return Ok(());
         }
-        // One answer may be larger than half of what its caller may have in its only reservation.
-        let bytes = wanted.min(self.budget.largest(&self.key));
+        // A single response may exceed half of its caller's share if it is the caller's only reservation.
+        let bytes = wanted.min(self.budget.max_reservation(&self.key));
         let grown = match &mut state.reserved {
             Some(reserved) => reserved.grow_to(bytes),
             None => {
@@ -60,25 +60,25 @@ impl MemoryAccount {
         };
         match (grown, &state.reserved) {
             (true, _) => Ok(()),
-            (false, Some(_)) => Err(Lacking::More),
-            (false, None) => Err(Lacking::All),
+            (false, Some(_)) => Err(ReserveError::CannotGrow),
+            (false, None) => Err(ReserveError::NothingReserved),
         }
     }
 }
 
-/// What could not be reserved.
-enum Lacking {
-    /// Anything at all.
-    All,
-    /// More than there is already.
-    More,
+/// Failed reservation.
+enum ReserveError {
+    /// The call has no memory reserved.
+    NothingReserved,
+    /// The call holds a reservation that cannot grow.
+    CannotGrow,
 }
 
 #[async_trait]
 impl ReadMemory for MemoryAccount {
     async fn reserve(&self, bytes: usize) -> bool {
         let wanted = self.lock().wanted.saturating_add(bytes);
-        let until = Instant::now() + WAIT;
+        let deadline = Instant::now() + RESERVATION_TIMEOUT;
         loop {
             let released = self.budget.released();
             match self.grow_to(wanted) {
@@ -86,11 +86,11 @@ impl ReadMemory for MemoryAccount {
                     self.lock().wanted = wanted;
                     return true;
                 }
-                // Calls that have some and wait for more could wait for each other.
-                Err(Lacking::More) => return false,
-                Err(Lacking::All) => {}
+                // Calls that hold memory and wait for more could deadlock.
+                Err(ReserveError::CannotGrow) => return false,
+                Err(ReserveError::NothingReserved) => {}
             }
-            if timeout_at(until, released).await.is_err() {
+            if timeout_at(deadline, released).await.is_err() {
                 return false;
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn little_needs_no_reservation_and_much_does() {
+    async fn reads_over_one_page_are_reserved() {
         let budget = budget(4);
         let memory = memory(&budget, "anna");
         assert!(memory.reserve(PAGE / 2).await);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn call_waits_for_memory_until_another_answer_is_sent() {
+    async fn call_waits_for_memory_until_another_response_is_sent() {
         let budget = budget(4);
         let first = memory(&budget, "anna");
         assert!(first.reserve(2 * PAGE).await);
@@ -140,19 +140,19 @@ mod tests {
         });
         assert!(reserved);
         let third = memory(&budget, "anna");
-        let asked = Instant::now();
-        assert!(!third.reserve(2 * PAGE).await, "its time is over");
-        assert_eq!(asked.elapsed(), WAIT);
+        let started = Instant::now();
+        assert!(!third.reserve(2 * PAGE).await, "timed out");
+        assert_eq!(started.elapsed(), RESERVATION_TIMEOUT);
         assert!(memory(&budget, "bert").reserve(2 * PAGE).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn call_that_has_memory_does_not_wait_for_more() {
+    async fn call_holding_memory_does_not_wait_for_more() {
         let budget = budget(4);
         let (anna, bert) = (memory(&budget, "anna"), memory(&budget, "bert"));
         assert!(anna.reserve(2 * PAGE).await && bert.reserve(2 * PAGE).await);
-        let asked = Instant::now();
+        let started = Instant::now();
         assert!(!anna.reserve(PAGE).await);
-        assert_eq!(asked.elapsed(), Duration::ZERO);
+        assert_eq!(started.elapsed(), Duration::ZERO);
     }
 }

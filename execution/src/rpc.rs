@@ -1,381 +1,403 @@
-//! Calls: bytes in, bytes out. The order of the checks is fixed: parse, token, envelope, method, scope,
-//! params, ownership, state. One token counts for a whole batch.
-//!
-//! How the bytes travel is not known here: HTTP and WebSocket come in by the same way.
+//! JSON-RPC calls, independent of the transport (HTTP or WebSocket). The order of checks is fixed: parse, token,
+//! envelope, method, scope, params, ownership, state. One token authenticates a whole batch.
 
 pub(crate) mod acp;
 mod batch;
-mod called;
-pub(crate) mod content;
+pub(crate) mod body;
+mod call_summary;
+mod caller;
 mod context;
 mod dispatch;
-mod door;
+mod early_params;
+mod endpoint_policy;
 pub(crate) mod errors;
-mod explain;
-mod known;
-mod lifted;
-mod pairs;
+mod hub_errors;
+mod invalid_message;
+mod method;
 mod params;
-mod record;
-mod rejected;
+mod request_log;
 mod store_errors;
 pub(crate) mod zone;
 
-pub(crate) use context::{Context, Reply};
-pub(crate) use known::Known;
-pub(crate) use rejected::unproved_unread;
+pub(crate) use caller::AuthenticatedCaller;
+pub(crate) use context::{CallContext, CallReply};
+pub(crate) use invalid_message::unauthenticated_unread;
 
-use crate::zone::Zone;
+use crate::state::ExecutionState;
 use axum::http::{HeaderMap, StatusCode};
+use body::{ResponseBody, ResponseBuilder};
 use bytes::Bytes;
-use called::Called;
-use content::{Content, Writing};
-use door::Door;
-use errors::{Fault, WireError};
-use explain::explained;
+use call_summary::CallSummary;
+use early_params::EarlyParams;
+use endpoint_policy::ConfiguredEndpointPolicy;
+use errors::{CallError, WireError};
 use futures_util::FutureExt;
+use hub_errors::to_wire_error;
 use interzone_edge::budget::{Reservation, ShareKey};
 use interzone_edge::listener::Peer;
-use interzone_edge::request::{Correlation, TraceParent};
+use interzone_edge::request_context::{CorrelationId, TraceParent};
 use interzone_jsonrpc::{
     ErrorCode, Item, Message, Parsed, RawJson, Request, RequestId, Response, parse,
 };
 use interzone_protocol::Dialect;
-use lifted::Given;
-use record::Line;
+use method::AnyMethod;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Where a request came from, and by which name it is found again.
-pub(crate) struct Origin {
-    pub(crate) correlation: Correlation,
+/// Metadata of a request: correlation id, peer, trace.
+pub(crate) struct RequestMeta {
+    pub(crate) correlation: CorrelationId,
     pub(crate) peer: Option<Arc<Peer>>,
-    /// When it came.
-    pub(crate) arrived: Instant,
-    /// Whether its caller takes an answer while it is being made.
-    pub(crate) live: bool,
-    /// Its place in the caller's trace, if it has one.
+    /// Time of arrival.
+    pub(crate) received_at: Instant,
+    /// True if the client accepts server-sent events.
+    pub(crate) accepts_sse: bool,
+    /// Trace context of the caller, if any.
     pub(crate) trace: Option<TraceParent>,
-    /// The door that it came by, where calls go.
-    pub(crate) door: &'static str,
+    /// Path of the endpoint that received it.
+    pub(crate) endpoint: &'static str,
 }
 
-impl Origin {
-    /// Until when its calls may wait for something to answer: all of them together.
-    fn until(&self, zone: &Zone) -> Instant {
-        self.arrived + zone.sync_budget
+impl RequestMeta {
+    /// Deadline up to which its calls may wait for a result, shared by all of them.
+    fn sync_deadline(&self, zone: &ExecutionState) -> Instant {
+        self.received_at + zone.sync_budget
     }
 
-    /// The same, answered all at once.
-    fn all_at_once(&self) -> Self {
+    /// Returns a copy that does not accept server-sent events.
+    fn without_sse(&self) -> Self {
         Self {
             correlation: self.correlation.clone(),
             peer: self.peer.clone(),
-            arrived: self.arrived,
-            live: false,
+            received_at: self.received_at,
+            accepts_sse: false,
             trace: self.trace.clone(),
-            door: self.door,
+            endpoint: self.endpoint,
         }
     }
 }
 
-/// What came of a request.
-pub(crate) struct Served {
+/// Response to a request.
+pub(crate) struct RpcResponse {
     pub(crate) status: StatusCode,
-    /// The bytes to send back; none if nothing is due.
-    pub(crate) body: Option<Content>,
-    /// The name of the request, if a single call gave it another.
-    pub(crate) correlation: Option<Correlation>,
-    /// What went wrong with a single call or with the whole, for the headers.
+    /// Body to send; `None` if no response is due.
+    pub(crate) body: Option<ResponseBody>,
+    /// Correlation id, if a single call specified its own.
+    pub(crate) correlation: Option<CorrelationId>,
+    /// Error of a single call or of the whole request, for the headers.
     pub(crate) error: Option<Box<WireError>>,
-    /// The call that goes on in place of the bytes, and who made it.
-    pub(crate) live: Option<(Box<zone::Live>, Option<Known>)>,
-    /// To whose share of the memory for answers it counts.
+    /// Streaming call that replaces the body, and its caller.
+    pub(crate) stream: Option<(Box<zone::ExecuteStream>, Option<AuthenticatedCaller>)>,
+    /// Share of response memory that the body counts against.
     pub(crate) share: ShareKey,
 }
 
-impl Served {
-    fn new(status: StatusCode, body: Option<Content>) -> Self {
+impl RpcResponse {
+    fn new(status: StatusCode, body: Option<ResponseBody>) -> Self {
         Self {
             status,
             body,
             correlation: None,
             error: None,
-            live: None,
+            stream: None,
             share: ShareKey::Unattributed,
         }
     }
 }
 
-/// Serves the body of a request whose sender has yet to prove who they are. It is kept for no longer than
-/// it is needed.
+/// Serves a request body of an unauthenticated sender. The body is freed as early as possible.
 pub(crate) async fn serve(
-    zone: &Zone,
+    zone: &ExecutionState,
     body: Bytes,
     headers: &HeaderMap,
-    origin: &Origin,
-) -> Served {
-    let parsed = parse(&body, &Door { batch: zone.batch });
+    meta: &RequestMeta,
+) -> RpcResponse {
+    let parsed = parse(
+        &body,
+        &ConfiguredEndpointPolicy {
+            batch_limit: zone.batch_limit,
+        },
+    );
     if let Parsed::One(Err(rejection)) = &parsed
-        && rejection.problem().code() == ErrorCode::PARSE_ERROR
+        && rejection.kind().code() == ErrorCode::PARSE_ERROR
     {
-        return answer(zone, None, parsed, origin, None).await;
+        return serve_parsed(zone, None, parsed, meta, None).await;
     }
-    match Known::by(zone, headers, origin.peer.as_deref()).await {
-        Ok(known) => {
-            let _request = match known.begin_request(zone) {
+    match AuthenticatedCaller::authenticate(zone, headers, meta.peer.as_deref()).await {
+        Ok(caller) => {
+            let _request = match caller.begin_request(zone) {
                 Ok(request) => request,
-                Err(busy) => return rejected::refused_whole(&parsed, *busy),
+                Err(busy) => return invalid_message::reject_request(&parsed, *busy),
             };
-            let mut served = match lifted::lift(&parsed, body.len()) {
-                None => answer(zone, Some(&known), parsed, origin, None).await,
-                Some((bare, given)) => {
+            let mut response = match early_params::parse_early(&parsed, body.len()) {
+                None => serve_parsed(zone, Some(&caller), parsed, meta, None).await,
+                Some((without_params, early_params)) => {
                     drop(parsed);
                     drop(body);
-                    answer(zone, Some(&known), bare, origin, Some(given)).await
+                    serve_parsed(
+                        zone,
+                        Some(&caller),
+                        without_params,
+                        meta,
+                        Some(early_params),
+                    )
+                    .await
                 }
             };
-            served.share = known.share();
-            if let Some((_, who)) = &mut served.live {
-                *who = Some(known);
+            response.share = caller.share();
+            if let Some((_, owner)) = &mut response.stream {
+                *owner = Some(caller);
             }
-            served
+            response
         }
-        Err(error) => rejected::unproved(&parsed, *error),
+        Err(error) => invalid_message::unauthenticated(&parsed, *error),
     }
 }
 
-/// Serves one frame of somebody who proved who they are.
-pub(crate) async fn serve_known(
-    zone: &Zone,
-    known: &Known,
+/// Serves one WebSocket frame of an authenticated caller.
+pub(crate) async fn serve_authenticated(
+    zone: &ExecutionState,
+    caller: &AuthenticatedCaller,
     frame: &[u8],
-    origin: &Origin,
-) -> Option<Content> {
-    let parsed = parse(frame, &Door { batch: zone.batch });
-    let served = match known.begin_request(zone) {
-        Ok(_request) => answer(zone, Some(known), parsed, origin, None).await,
-        Err(busy) => rejected::refused_whole(&parsed, *busy),
+    meta: &RequestMeta,
+) -> Option<ResponseBody> {
+    let parsed = parse(
+        frame,
+        &ConfiguredEndpointPolicy {
+            batch_limit: zone.batch_limit,
+        },
+    );
+    let response = match caller.begin_request(zone) {
+        Ok(_request) => serve_parsed(zone, Some(caller), parsed, meta, None).await,
+        Err(busy) => invalid_message::reject_request(&parsed, *busy),
     };
-    served.body
+    response.body
 }
 
-/// Serves what was parsed. Without somebody known there is nothing but a rejection in it.
-async fn answer(
-    zone: &Zone,
-    known: Option<&Known>,
+/// Serves a parsed body. Without a caller it contains nothing but a rejection.
+async fn serve_parsed(
+    zone: &ExecutionState,
+    caller: Option<&AuthenticatedCaller>,
     parsed: Parsed<'_>,
-    origin: &Origin,
-    given: Option<Given>,
-) -> Served {
-    let mut answers = Writing::to(&parsed);
+    meta: &RequestMeta,
+    early_params: Option<EarlyParams>,
+) -> RpcResponse {
+    let mut responses = ResponseBuilder::for_parsed(&parsed);
     match parsed {
         Parsed::One(item) => {
-            let Done {
-                due,
+            let ItemResult {
+                target: due,
                 outcome,
                 correlation,
                 reserved,
-            } = serve_item(zone, known, item, origin, given).await;
+            } = serve_item(zone, caller, item, meta, early_params).await;
             let status = match &outcome {
-                Outcome::Failed(error) => error.http,
-                Outcome::Rejected(code) => rejected::status(*code),
-                Outcome::Done(_) | Outcome::Silent => StatusCode::OK,
+                CallOutcome::Failed(error) => error.http,
+                CallOutcome::Rejected(code) => invalid_message::http_status(*code),
+                CallOutcome::Done(_) | CallOutcome::Silent => StatusCode::OK,
             };
-            let (error, live) = match outcome {
-                Outcome::Done(Reply::Live(live)) => (None, Some((live, None))),
+            let (error, stream) = match outcome {
+                CallOutcome::Done(CallReply::Stream(stream)) => (None, Some((stream, None))),
                 outcome => {
-                    put(&mut answers, due.as_ref(), &outcome, reserved);
+                    write_item(&mut responses, due.as_ref(), &outcome, reserved);
                     match outcome {
-                        Outcome::Failed(failed) => (Some(failed), None),
+                        CallOutcome::Failed(error) => (Some(error), None),
                         _ => (None, None),
                     }
                 }
             };
-            let body = answers.finish();
-            let status = match (&body, &live) {
+            let body = responses.finish();
+            let status = match (&body, &stream) {
                 (None, None) => StatusCode::NO_CONTENT,
                 _ => status,
             };
-            Served {
+            RpcResponse {
                 status,
                 body,
                 correlation,
                 error,
-                live,
+                stream,
                 share: ShareKey::Unattributed,
             }
         }
-        // In a box, so that a single call does not take the room of many.
+        // Boxed, so that the future of a single call does not have the size of a batch.
         Parsed::Batch(items) => {
-            let origin = origin.all_at_once();
-            let calls = batch::serve(zone, known, items, &origin, &mut answers);
+            let meta = meta.without_sse();
+            let calls = batch::serve(zone, caller, items, &meta, &mut responses);
             Box::pin(calls).await;
-            batch_served(answers)
+            batch_response(responses)
         }
     }
 }
 
-fn batch_served(answers: Writing) -> Served {
-    let body = answers.finish();
+fn batch_response(responses: ResponseBuilder) -> RpcResponse {
+    let body = responses.finish();
     let status = match body {
         Some(_) => StatusCode::OK,
         None => StatusCode::NO_CONTENT,
     };
-    Served::new(status, body)
+    RpcResponse::new(status, body)
 }
 
-/// What somebody waits to be answered.
-enum Due<'a> {
+/// Target of a response.
+enum ResponseTarget<'a> {
     Request(Request<'a>),
     Rejection(Response<'a>),
 }
 
-enum Outcome {
-    Done(Reply),
+enum CallOutcome {
+    Done(CallReply),
     Failed(Box<WireError>),
     Rejected(ErrorCode),
-    /// Nothing that anybody is told.
+    /// No response is due.
     Silent,
 }
 
-/// A message that was served.
-struct Done<'a> {
-    due: Option<Due<'a>>,
-    outcome: Outcome,
-    /// The name that the call gave itself.
-    correlation: Option<Correlation>,
-    /// Memory that was reserved for what was read, of which the answer takes its part.
+/// Result of serving one message.
+struct ItemResult<'a> {
+    target: Option<ResponseTarget<'a>>,
+    outcome: CallOutcome,
+    /// Correlation id that the call specified.
+    correlation: Option<CorrelationId>,
+    /// Memory reserved for content, which the response takes over.
     reserved: Option<Reservation>,
 }
 
-fn put(
-    answers: &mut Writing,
-    due: Option<&Due<'_>>,
-    outcome: &Outcome,
+fn write_item(
+    responses: &mut ResponseBuilder,
+    target: Option<&ResponseTarget<'_>>,
+    outcome: &CallOutcome,
     reserved: Option<Reservation>,
 ) {
-    answers.reserve(reserved);
-    match (due, outcome) {
-        (Some(Due::Request(request)), Outcome::Done(reply)) => answers.result(request, reply),
-        (Some(Due::Request(request)), Outcome::Failed(error)) => {
-            answers.push(&request.fail(error.error()));
+    responses.add_reservation(reserved);
+    match (target, outcome) {
+        (Some(ResponseTarget::Request(request)), CallOutcome::Done(reply)) => {
+            responses.result(request, reply)
         }
-        (Some(Due::Rejection(response)), _) => answers.push(response),
+        (Some(ResponseTarget::Request(request)), CallOutcome::Failed(error)) => {
+            responses.push(&request.fail(error.to_error_object()));
+        }
+        (Some(ResponseTarget::Rejection(response)), _) => responses.push(response),
         _ => {}
     }
 }
 
 async fn serve_item<'a>(
-    zone: &Zone,
-    known: Option<&Known>,
+    zone: &ExecutionState,
+    caller: Option<&AuthenticatedCaller>,
     item: Item<'a>,
-    origin: &Origin,
-    given: Option<Given>,
-) -> Done<'a> {
-    let (due, outcome, correlation, reserved) = match item {
+    meta: &RequestMeta,
+    early_params: Option<EarlyParams>,
+) -> ItemResult<'a> {
+    let (target, outcome, correlation, reserved) = match item {
         Ok(Message::Request(request)) => {
             let call = (request.method(), request.params(), request.id());
-            let (outcome, correlation, reserved) = recorded(zone, known, call, origin, given).await;
-            (Some(Due::Request(request)), outcome, correlation, reserved)
+            let (outcome, correlation, reserved) =
+                call_and_record(zone, caller, call, meta, early_params).await;
+            (
+                Some(ResponseTarget::Request(request)),
+                outcome,
+                correlation,
+                reserved,
+            )
         }
-        Ok(Message::Notification(note)) => {
-            let call = (note.method(), note.params(), None);
-            let _ = recorded(zone, known, call, origin, None).await;
-            (None, Outcome::Silent, None, None)
+        Ok(Message::Notification(notification)) => {
+            let call = (notification.method(), notification.params(), None);
+            let _ = call_and_record(zone, caller, call, meta, None).await;
+            (None, CallOutcome::Silent, None, None)
         }
-        Ok(Message::Response(_)) => (None, Outcome::Silent, None, None),
+        Ok(Message::Response(_)) => (None, CallOutcome::Silent, None, None),
         Err(rejection) => {
-            let code = rejection.problem().code();
-            zone.metrics.request("none", "rejected", 0.0);
-            let due = rejected::answer(&rejection).map(Due::Rejection);
-            (due, Outcome::Rejected(code), None, None)
+            let code = rejection.kind().code();
+            zone.metrics.record_request("none", "rejected", 0.0);
+            let target = invalid_message::response(&rejection).map(ResponseTarget::Rejection);
+            (target, CallOutcome::Rejected(code), None, None)
         }
     };
-    Done {
-        due,
+    ItemResult {
+        target,
         outcome,
         correlation,
         reserved,
     }
 }
 
-/// A call: its method, its params, its id.
-type Call<'c> = (&'c str, Option<&'c RawJson<'c>>, Option<&'c RequestId<'c>>);
+/// Method, params and id of a call.
+type CallParts<'c> = (&'c str, Option<&'c RawJson<'c>>, Option<&'c RequestId<'c>>);
 
-/// Serves one call, and leaves word of it.
-async fn recorded(
-    zone: &Zone,
-    known: Option<&Known>,
-    (name, params, id): Call<'_>,
-    origin: &Origin,
-    given: Option<Given>,
-) -> (Outcome, Option<Correlation>, Option<Reservation>) {
-    let Some(known) = known else {
-        let nobody = Box::new(errors::internal("nobody"));
-        return (Outcome::Failed(nobody), None, None);
+/// Serves one call and records it.
+async fn call_and_record(
+    zone: &ExecutionState,
+    caller: Option<&AuthenticatedCaller>,
+    (name, params, id): CallParts<'_>,
+    meta: &RequestMeta,
+    early_params: Option<EarlyParams>,
+) -> (CallOutcome, Option<CorrelationId>, Option<Reservation>) {
+    let Some(caller) = caller else {
+        let error = Box::new(errors::internal("no_caller"));
+        return (CallOutcome::Failed(error), None, None);
     };
-    let began = Instant::now();
-    let cx = Context::new(zone, known, origin, id, given);
-    // Awaited where it is made: a future that is kept first takes its room twice.
-    let outcome = match AssertUnwindSafe(limited(&cx, name, params))
+    let started = Instant::now();
+    let cx = CallContext::new(zone, caller, meta, id, early_params);
+    // Awaited in place: binding the future first would double its space.
+    let outcome = match AssertUnwindSafe(dispatch_rate_limited(&cx, name, params))
         .catch_unwind()
         .await
     {
-        Ok(Ok(reply)) => Outcome::Done(reply),
-        Ok(Err(Fault::Wire(error))) => Outcome::Failed(error),
-        Ok(Err(Fault::Hub(error))) => {
-            let error = Box::pin(explained(&cx, &error)).await;
-            Outcome::Failed(Box::new(error))
+        Ok(Ok(reply)) => CallOutcome::Done(reply),
+        Ok(Err(CallError::Wire(error))) => CallOutcome::Failed(error),
+        Ok(Err(CallError::Hub(error))) => {
+            let error = Box::pin(to_wire_error(&cx, &error)).await;
+            CallOutcome::Failed(Box::new(error))
         }
         Err(_) => {
-            tracing::error!(correlation = %cx.correlation(), "a handler panicked");
-            Outcome::Failed(Box::new(errors::internal("panic")))
+            tracing::error!(correlation = %cx.correlation(), "handler panicked");
+            CallOutcome::Failed(Box::new(errors::internal("panic")))
         }
     };
-    let zone_call = cx.dialect() == Dialect::Zone;
+    let is_zone_call = cx.dialect() == Dialect::Zone;
     let outcome = match outcome {
-        Outcome::Failed(error) if zone_call => {
-            Outcome::Failed(Box::new(errors::zone::dressed(*error)))
+        CallOutcome::Failed(error) if is_zone_call => {
+            CallOutcome::Failed(Box::new(errors::zone::adapt_to_zone(*error)))
         }
         outcome => outcome,
     };
-    let (word, code) = match &outcome {
-        Outcome::Failed(error) => (error.word, Some(error.code.get())),
-        // How it ends is noted when it has.
-        Outcome::Done(Reply::Live(_)) => ("streaming", None),
+    let (label, code) = match &outcome {
+        CallOutcome::Failed(error) => (error.label, Some(error.code.get())),
+        // The outcome of a streaming call is recorded when it ends.
+        CallOutcome::Done(CallReply::Stream(_)) => ("streaming", None),
         _ => ("ok", None),
     };
-    Line {
-        identity: &known.identity,
+    CallSummary {
+        identity: &caller.identity,
         method: cx.method.get().map_or("unknown", |method| method.name()),
         id,
-        subject: cx.about.get().map(|id| &**id),
-        outcome: word,
+        subject: cx.subject.get().map(|id| &**id),
+        outcome: label,
         code,
-        took: began.elapsed(),
+        duration: started.elapsed(),
         correlation: cx.correlation(),
-        peer: origin.peer.as_deref(),
-        zone_call,
+        peer: meta.peer.as_deref(),
+        is_zone_call,
     }
-    .leave(zone);
+    .emit(zone);
     let reserved = cx.memory.into_reservation();
     (outcome, cx.correlation.into_inner(), reserved)
 }
 
-async fn limited(
-    cx: &Context<'_>,
+async fn dispatch_rate_limited(
+    cx: &CallContext<'_>,
     name: &str,
     params: Option<&RawJson<'_>>,
-) -> Result<Reply, Fault> {
-    if let Err(fast) = cx.zone.rate.check(&cx.known.identity.client) {
-        cx.zone.metrics.rate_limited();
-        if let Some(method @ Called::Zone(_)) = Called::from_name(name) {
-            cx.is(method);
-            return Err(errors::zone::too_fast(fast.retry_after, fast.limit).into());
+) -> Result<CallReply, CallError> {
+    if let Err(exceeded) = cx.zone.rate.check(&cx.authenticated.identity.client) {
+        cx.zone.metrics.record_rate_limited();
+        if let Some(method @ AnyMethod::Zone(_)) = AnyMethod::from_name(name) {
+            cx.set_method(method);
+            return Err(errors::zone::rate_limited(exceeded.retry_after, exceeded.limit).into());
         }
-        return Err(errors::too_fast(fast.retry_after, fast.limit).into());
+        return Err(errors::rate_limited(exceeded.retry_after, exceeded.limit).into());
     }
-    dispatch::call(cx, name, params).await
+    dispatch::dispatch(cx, name, params).await
 }

@@ -1,24 +1,24 @@
-//! Webhooks: a task's events, posted to where a subscription wants them, signed.
+//! Webhooks: signed delivery of a task's events to subscription URLs.
 //!
-//! What is sent for an event is the same on every attempt, byte for byte. Each notification has an id
-//! of its own, so that a receiver can tell a repetition; one that arrived is not sent again, even if
-//! another of the same event has to be.
+//! The body for an event is the same on every attempt, byte for byte. Each notification has its own id, so that
+//! receivers can detect duplicates; a delivered notification is not sent again, even if another one of the same
+//! event is retried.
 
 mod deliver;
 mod sign;
 
-pub use deliver::WebhookCarrier;
+pub use deliver::WebhookDelivery;
 
 use interzone_protocol::acp::TaskEvent;
 use serde::{Deserialize, Serialize};
 
-/// The outbox channel that webhooks leave by.
-pub const CHANNEL: &str = "webhook";
+/// Outbox channel of webhooks.
+pub const WEBHOOK_CHANNEL: &str = "webhook";
 
-/// Where a subscription's events go, and which.
+/// Destination of a subscription and the events it receives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Target {
-    /// The address.
+pub(crate) struct WebhookTarget {
+    /// The URL.
     pub(crate) url: String,
     /// The events.
     pub(crate) events: Vec<TaskEvent>,

@@ -1,212 +1,219 @@
-//! Workers: everything that goes on in a node without being called.
+//! Workers: the background tasks of a node.
 //!
-//! Agents are given their turns, what must leave is carried out, what is old is removed, and those who
-//! wait are woken. What may happen to a task or a delivery is decided by the hub; here is only when
-//! and how many at once.
+//! They run agents, deliver outbox entries, remove expired data and collect gauges. The hub decides what happens to a
+//! task or a delivery; the workers decide when, and with how much concurrency.
 
-mod attend;
-mod claims;
-mod floor;
+mod capacity;
+mod claimer;
+mod housekeeping;
 mod options;
 mod outbox;
-mod paper;
+mod run_output;
 mod streams;
-mod sweep;
-mod wakes;
+mod task_runner;
+mod wakeups;
 
-pub use options::{CarrierOptions, WorkerMetrics, WorkerOptions};
-pub use outbox::{Carried, Carrier};
+pub use options::{DeliveryOptions, WorkerMetrics, WorkerOptions};
+pub use outbox::{DeliveryHandler, DeliveryOutcome};
 
-use crate::webhooks::CHANNEL as WEBHOOK_CHANNEL;
-use attend::Attendant;
-use claims::Claims;
-use floor::Floor;
-use interzone_edge::health::{Heart, Pulse, Unwell};
+use crate::webhooks::WEBHOOK_CHANNEL;
+use capacity::RunCapacity;
+use claimer::Claimer;
+use interzone_edge::worker_health::{HealthProbe, Heartbeat, Unhealthy};
 use interzone_hub::ports::StoreError;
-use interzone_hub::{Desk, Hub, HubError, STREAM_CHANNEL, WorkOwner};
+use interzone_hub::{Hub, HubError, STREAM_CHANNEL, SlotProvider, WorkOwner};
 use interzone_protocol::vocab::AgentId;
-use outbox::Outbox;
+use outbox::OutboxWorker;
 use std::sync::Arc;
 use std::time::Duration;
-use streams::StreamCarrier;
+use streams::StreamDelivery;
+use task_runner::TaskRunner;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long the workers may take to wind up once their grace is over, beyond what they wait for
-/// agents.
-const WIND_UP: Duration = Duration::from_secs(5);
+/// Time for the workers to stop after the grace period, in addition to the time they wait for agents.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// How long a loop that looks often may be silent before it counts as stuck.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Time without a heartbeat after which a polling loop counts as stuck.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All workers of a node.
 ///
-/// Dropping them cuts everything off as it is, as if the node had died; [`Workers::join`] is the
-/// kind way.
+/// Dropping them aborts everything, as if the node had died; [`Workers::join`] stops them gracefully.
 pub struct Workers {
     loops: JoinSet<()>,
-    pulses: Vec<Arc<Pulse>>,
+    liveness: Vec<Arc<HealthProbe>>,
     stop: CancellationToken,
-    cut: CancellationToken,
-    wind_up: Duration,
-    /// How many runs there may be, and the places that are free.
+    kill: CancellationToken,
+    kill_timeout: Duration,
+    /// Maximum number of concurrent runs.
     runs: usize,
-    room: Arc<Semaphore>,
-    /// Where tasks that somebody waits for get their seats.
-    _desk: Option<Arc<Desk>>,
+    run_slots: Arc<Semaphore>,
+    /// Provides run slots for direct dispatch; kept alive here.
+    _slot_provider: Option<Arc<SlotProvider>>,
 }
 
 impl Workers {
-    /// Starts the workers of a node; it needs a runtime. They work until told to stop.
+    /// Starts the workers of a node. Needs a Tokio runtime. They run until `stop` is cancelled.
     pub fn start(
         hub: Hub,
-        webhooks: Arc<dyn Carrier>,
+        webhooks: Arc<dyn DeliveryHandler>,
         options: WorkerOptions,
         metrics: Arc<dyn WorkerMetrics>,
         stop: CancellationToken,
     ) -> Self {
         let mut workers = Self {
             loops: JoinSet::new(),
-            pulses: Vec::new(),
+            liveness: Vec::new(),
             stop: stop.child_token(),
-            cut: CancellationToken::new(),
-            wind_up: options.stop_grace.saturating_add(WIND_UP),
+            kill: CancellationToken::new(),
+            kill_timeout: options.stop_grace.saturating_add(SHUTDOWN_GRACE),
             runs: options.runs.max(1),
-            room: Arc::new(Semaphore::new(options.runs.max(1))),
-            _desk: None,
+            run_slots: Arc::new(Semaphore::new(options.runs.max(1))),
+            _slot_provider: None,
         };
         let options = Arc::new(options);
-        let bells = Bells::default();
+        let wakeups = Wakeups::default();
 
-        // Listening begins before anybody looks, so that nothing falls between the two.
-        let (ringing, stop) = (bells.clone(), workers.stop.clone());
-        let passing = hub.pass_on_wakes(stop, move |wakes| ringing.ring(wakes));
-        let heart = workers.heart("wakes", Duration::MAX);
+        // Subscribed before the first poll, so that no notification is missed.
+        let (notified, stop) = (wakeups.clone(), workers.stop.clone());
+        let forwarding = hub.forward_changes(stop, move |wakes| notified.notify(wakes));
+        let heartbeat = workers.add_heartbeat("wakes", Duration::MAX);
         workers.loops.spawn(async move {
-            passing.await;
-            drop(heart);
+            forwarding.await;
+            drop(heartbeat);
         });
 
-        let heart = workers.heart("agents", SILENCE);
-        let attendant = Arc::new(Attendant {
+        let heartbeat = workers.add_heartbeat("agents", HEARTBEAT_TIMEOUT);
+        let runner = Arc::new(TaskRunner {
             options: options.clone(),
             metrics: metrics.clone(),
-            cut: workers.cut.clone(),
+            kill: workers.kill.clone(),
         });
-        let (room, bell, stop) = (
-            workers.room.clone(),
-            bells.work.clone(),
+        let (node_slots, wakeup, stop) = (
+            workers.run_slots.clone(),
+            wakeups.work.clone(),
             workers.stop.clone(),
         );
-        let floor = Floor::new(&hub, options.clone(), attendant, room, bell, stop);
-        let claims = Claims::new(hub.clone(), Arc::clone(&floor));
-        workers.loops.spawn(claims.keep_claiming(heart));
-        let desk: Arc<Desk> =
-            Arc::new(move |agent: &AgentId, owner: &WorkOwner| floor.seat(agent, owner));
-        hub.begin_at(&desk);
-        workers._desk = Some(desk);
+        let capacity = RunCapacity::new(&hub, options.clone(), runner, node_slots, wakeup, stop);
+        let claimer = Claimer::new(hub.clone(), Arc::clone(&capacity));
+        workers.loops.spawn(claimer.run(heartbeat));
+        let slot_provider: Arc<SlotProvider> =
+            Arc::new(move |agent: &AgentId, owner: &WorkOwner| capacity.try_acquire(agent, owner));
+        hub.set_slot_provider(&slot_provider);
+        workers._slot_provider = Some(slot_provider);
 
-        let streams: Arc<dyn Carrier> = Arc::new(StreamCarrier);
-        for (name, channel, carrier, limits, bell) in [
+        let stream_delivery: Arc<dyn DeliveryHandler> = Arc::new(StreamDelivery);
+        for (name, channel, handler, limits, wakeup) in [
             (
                 "webhooks",
                 WEBHOOK_CHANNEL,
                 webhooks,
                 options.webhooks,
-                bells.webhooks.clone(),
+                wakeups.webhooks.clone(),
             ),
             (
                 "streams",
                 STREAM_CHANNEL,
-                streams,
+                stream_delivery,
                 options.streams,
-                bells.streams.clone(),
+                wakeups.streams.clone(),
             ),
         ] {
-            let heart = workers.heart(name, SILENCE);
-            let outbox = Outbox {
+            let heartbeat = workers.add_heartbeat(name, HEARTBEAT_TIMEOUT);
+            let outbox = OutboxWorker {
                 hub: hub.clone(),
                 channel,
-                carrier,
+                handler,
                 limits,
-                look_every: options.look_every,
+                poll_interval: options.poll_interval,
                 metrics: metrics.clone(),
             };
-            let (stop, cut) = (workers.stop.clone(), workers.cut.clone());
+            let (stop, kill) = (workers.stop.clone(), workers.kill.clone());
             workers
                 .loops
-                .spawn(outbox.keep_carrying(bell, heart, stop, cut));
+                .spawn(outbox.run(wakeup, heartbeat, stop, kill));
         }
 
-        let heart = workers.heart("sweep", options.sweep_every.saturating_add(SILENCE));
-        let (swept, stop) = (hub.clone(), workers.stop.clone());
-        workers
-            .loops
-            .spawn(sweep::keep_sweeping(swept, options.clone(), heart, stop));
+        let heartbeat = workers.add_heartbeat(
+            "sweep",
+            options.sweep_interval.saturating_add(HEARTBEAT_TIMEOUT),
+        );
+        let (sweep_hub, stop) = (hub.clone(), workers.stop.clone());
+        workers.loops.spawn(housekeeping::run_sweep(
+            sweep_hub,
+            options.clone(),
+            heartbeat,
+            stop,
+        ));
 
-        let heart = workers.heart("gauges", options.gauges_every.saturating_add(SILENCE));
+        let heartbeat = workers.add_heartbeat(
+            "gauges",
+            options.gauges_interval.saturating_add(HEARTBEAT_TIMEOUT),
+        );
         let stop = workers.stop.clone();
-        workers
-            .loops
-            .spawn(sweep::keep_measuring(hub, options, metrics, heart, stop));
+        workers.loops.spawn(housekeeping::run_gauges(
+            hub, options, metrics, heartbeat, stop,
+        ));
         workers
     }
 
-    fn heart(&mut self, name: &'static str, silence: Duration) -> Heart {
-        let (heart, pulse) = Heart::new(name, silence);
-        self.pulses.push(pulse);
-        heart
+    fn add_heartbeat(&mut self, name: &'static str, timeout: Duration) -> Heartbeat {
+        let (heartbeat, liveness) = Heartbeat::new(name, timeout);
+        self.liveness.push(liveness);
+        heartbeat
     }
 
-    /// Whether every worker is alive and gets on.
+    /// Checks that every worker is alive and makes progress.
     ///
     /// # Errors
-    /// One is not or does not, and this is which.
-    pub fn healthy(&self) -> Result<(), Unwell> {
-        self.pulses.iter().try_for_each(|pulse| pulse.feel())
+    /// Names the worker that is not.
+    pub fn healthy(&self) -> Result<(), Unhealthy> {
+        self.liveness
+            .iter()
+            .try_for_each(|liveness| liveness.check())
     }
 
-    /// How many agents are at work on this node.
+    /// Returns the number of agents running on this node.
     pub fn running(&self) -> usize {
-        self.runs.saturating_sub(self.room.available_permits())
+        self.runs.saturating_sub(self.run_slots.available_permits())
     }
 
-    /// Stops the workers: nothing new is begun, and what runs may finish within the grace. Then agents
-    /// are stopped and their tasks given back, so that another node, or the next start of this one,
-    /// takes them over at once.
+    /// Stops the workers: nothing new starts, and running work may finish within the grace period. Then agents are
+    /// stopped and their tasks released, so that another node, or the next start of this one, claims them at once.
     pub async fn join(mut self, grace: Duration) {
         self.stop.cancel();
-        if tokio::time::timeout(grace, self.ended()).await.is_ok() {
+        if tokio::time::timeout(grace, self.join_all()).await.is_ok() {
             return;
         }
-        self.cut.cancel();
-        if tokio::time::timeout(self.wind_up, self.ended())
+        self.kill.cancel();
+        if tokio::time::timeout(self.kill_timeout, self.join_all())
             .await
             .is_err()
         {
-            tracing::error!("some workers did not end in time and are cut off");
+            tracing::error!("workers did not stop in time, aborting");
         }
     }
 
-    async fn ended(&mut self) {
-        while let Some(ended) = self.loops.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a worker broke");
+    async fn join_all(&mut self) {
+        while let Some(joined) = self.loops.join_next().await {
+            if let Err(error) = joined {
+                tracing::error!(%error, "worker panicked");
             }
         }
     }
 }
 
-/// Whether trying again may help. Where it is not known whether something was written, it is found
-/// out by trying again: a task that has ended, or a delivery that was settled, says so.
-fn may_pass(error: &HubError) -> bool {
+/// True if a retry may help. If it is unknown whether a write succeeded, a retry finds out: a task that has ended, or
+/// a delivery that was completed, reports so.
+fn is_retryable(error: &HubError) -> bool {
     error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
-/// What wakes the workers.
+/// Notifications that wake the workers.
 #[derive(Clone, Default)]
-struct Bells {
+struct Wakeups {
     work: Arc<Notify>,
     webhooks: Arc<Notify>,
     streams: Arc<Notify>,

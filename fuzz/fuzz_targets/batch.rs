@@ -1,4 +1,4 @@
-//! Any lines as the items of a batch.
+//! Fuzzes batches: each line is an item.
 
 #![no_main]
 

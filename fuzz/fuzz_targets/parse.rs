@@ -1,4 +1,4 @@
-//! Any bytes as one document.
+//! Fuzzes single documents.
 
 #![no_main]
 

@@ -1,20 +1,18 @@
-//! Arrays of anything: an item means in a batch what it means alone, and each is answered once.
+//! Checks of batches: an item is classified as if it were alone, and each gets one response.
 
 use crate::document::{check_document, check_rejection};
 use interzone_jsonrpc::{
-    Answers, Batches, ErrorCode, Item, Kind, Message, Parsed, Policy, Problem, parse,
+    Batches, ErrorCode, InvalidMessageKind, Item, JsonKind, Message, Parsed, Policy,
+    ResponseWriter, parse,
 };
 use serde_json::Value;
 
-/// Takes each line as an item, puts them into an array, and checks all that must hold for it.
+/// Builds a batch with one item per line and checks all invariants.
 pub fn check_batch(bytes: &[u8]) {
     let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     let batch = [b"[", lines.join(&b',').as_slice(), b"]"].concat();
     for policy in [Policy::STANDARD, Policy::SERVER, Policy::CLIENT] {
-        let items: Vec<_> = lines
-            .iter()
-            .map(|line| parse_alone(line, &policy))
-            .collect();
+        let items: Vec<_> = lines.iter().map(|line| parse_item(line, &policy)).collect();
         if items.iter().all(|item| !is_parse_error(item)) {
             check_items(&batch, &items, &policy);
         }
@@ -22,26 +20,26 @@ pub fn check_batch(bytes: &[u8]) {
     check_document(&batch);
 }
 
-/// What a text comes to where a message belongs.
-fn parse_alone<'a>(line: &'a [u8], policy: &Policy) -> Result<Item<'a>, Problem> {
+/// Parses a line as one batch item.
+fn parse_item<'a>(line: &'a [u8], policy: &Policy) -> Result<Item<'a>, InvalidMessageKind> {
     match parse(line, policy) {
         Parsed::One(Err(rejection)) if line.trim_ascii_start().starts_with(b"[") => {
-            // Alone it is a batch, empty or too large; in a batch it is merely no object.
-            match rejection.problem().code() {
+            // Alone it is a batch, empty or too large; inside a batch it is not an object.
+            match rejection.kind().code() {
                 ErrorCode::PARSE_ERROR => Ok(Err(rejection)),
-                _ => Err(Problem::NotAnObject(Kind::Array)),
+                _ => Err(InvalidMessageKind::NotAnObject(JsonKind::Array)),
             }
         }
         Parsed::One(item) => Ok(item),
-        Parsed::Batch(_) => Err(Problem::NotAnObject(Kind::Array)),
+        Parsed::Batch(_) => Err(InvalidMessageKind::NotAnObject(JsonKind::Array)),
     }
 }
 
-fn is_parse_error(item: &Result<Item<'_>, Problem>) -> bool {
-    matches!(item, Ok(Err(rejection)) if rejection.problem().code() == ErrorCode::PARSE_ERROR)
+fn is_parse_error(item: &Result<Item<'_>, InvalidMessageKind>) -> bool {
+    matches!(item, Ok(Err(rejection)) if rejection.kind().code() == ErrorCode::PARSE_ERROR)
 }
 
-fn check_items(batch: &[u8], alone: &[Result<Item<'_>, Problem>], policy: &Policy) {
+fn check_items(batch: &[u8], alone: &[Result<Item<'_>, InvalidMessageKind>], policy: &Policy) {
     let with = |batches| Policy { batches, ..*policy };
     let exact = with(Batches::UpTo(alone.len()));
     let parsed = parse(batch, &exact);
@@ -53,67 +51,65 @@ fn check_items(batch: &[u8], alone: &[Result<Item<'_>, Problem>], policy: &Polic
         match (item, alone) {
             (Ok(message), Ok(Ok(alone))) => assert_eq!(message, alone),
             (Err(rejection), Ok(Err(alone))) => {
-                assert_eq!(rejection.problem(), alone.problem());
+                assert_eq!(rejection.kind(), alone.kind());
                 assert_eq!(
-                    rejection.answer().map(|answer| answer.id().cloned()),
-                    alone.answer().map(|answer| answer.id().cloned())
+                    rejection.response().map(|response| response.id().cloned()),
+                    alone.response().map(|response| response.id().cloned())
                 );
                 check_rejection(batch, rejection);
             }
-            (Err(rejection), Err(problem)) => assert_eq!(rejection.problem(), *problem),
+            (Err(rejection), Err(kind)) => assert_eq!(rejection.kind(), *kind),
             _ => panic!("{item:?} in the batch, {alone:?} alone"),
         }
     }
-    check_answers(&parsed, items);
+    check_responses(&parsed, items);
 
     for (batches, name) in [
         (Batches::UpTo(alone.len() - 1), "batch_too_large"),
         (Batches::Refuse, "batch_refused"),
     ] {
         match parse(batch, &with(batches)) {
-            Parsed::One(Err(rejection)) => assert_eq!(rejection.problem().name(), name),
-            other => panic!("{batches:?} took {other:?}"),
+            Parsed::One(Err(rejection)) => assert_eq!(rejection.kind().name(), name),
+            other => panic!("{batches:?} accepted {other:?}"),
         }
     }
 }
 
-/// Every item but a notification and a response is answered, once.
-fn check_answers(parsed: &Parsed<'_>, items: &[Item<'_>]) {
-    let mut answers = Answers::to(parsed);
-    let mut due = Vec::new();
+/// Checks that every item but notifications and responses gets exactly one response.
+fn check_responses(parsed: &Parsed<'_>, items: &[Item<'_>]) {
+    let mut writer = ResponseWriter::for_parsed(parsed);
+    let mut expected_ids = Vec::new();
     for item in items {
         match item {
             Ok(Message::Request(request)) => {
-                answers
-                    .result(request, &[1])
-                    .expect("a list has a JSON form");
-                due.push(request.id().cloned());
+                writer.result(request, &[1]).expect("a list is valid JSON");
+                expected_ids.push(request.id().cloned());
             }
             Ok(Message::Notification(_) | Message::Response(_)) => {}
             Err(rejection) => {
-                let answer = rejection.answer();
-                answers.extend(answer.as_ref());
-                due.extend(answer.map(|answer| answer.id().cloned()));
+                let response = rejection.response();
+                writer.extend(response.as_ref());
+                expected_ids.extend(response.map(|response| response.id().cloned()));
             }
         }
     }
-    let Some(sent) = answers.finish() else {
-        assert!(due.is_empty());
+    let Some(sent) = writer.finish() else {
+        assert!(expected_ids.is_empty());
         return;
     };
-    let value: Value = serde_json::from_slice(&sent).expect("answers are JSON");
-    assert_eq!(value.as_array().map(Vec::len), Some(due.len()));
+    let value: Value = serde_json::from_slice(&sent).expect("responses are JSON");
+    assert_eq!(value.as_array().map(Vec::len), Some(expected_ids.len()));
     let reader = Policy {
         batches: Batches::UpTo(usize::MAX),
         ..Policy::CLIENT
     };
     let Parsed::Batch(read) = parse(&sent, &reader) else {
-        panic!("answers are a batch")
+        panic!("responses are a batch")
     };
-    for (item, due) in read.iter().zip(due) {
+    for (item, id) in read.iter().zip(expected_ids) {
         match item {
-            Ok(Message::Response(response)) => assert_eq!(response.id(), due.as_ref()),
-            other => panic!("no answer: {other:?}"),
+            Ok(Message::Response(response)) => assert_eq!(response.id(), id.as_ref()),
+            other => panic!("not a response: {other:?}"),
         }
     }
 }

@@ -1,38 +1,41 @@
-//! Any bytes under every policy, with `serde_json` as the second opinion.
+//! Checks of any bytes under every policy, with `serde_json` as the reference.
 
-use crate::oracle::{Opinion, ask};
-use crate::{POLICIES, SINGLE};
+use crate::oracle::{ReferenceResult, parse_reference};
+use crate::{POLICIES, SERDE_POLICY};
 use interzone_jsonrpc::{
-    ErrorCode, Message, Parsed, Policy, RawJson, Rejection, RequestId, Response, parse,
+    ErrorCode, InvalidMessage, Message, Parsed, Policy, RawJson, RequestId, Response, parse,
 };
 use serde_json::Value;
 
-/// Checks all that must hold for bytes that arrive as one document.
+/// Checks all invariants for bytes received as one document.
 pub fn check_document(bytes: &[u8]) {
-    let opinion = ask(bytes);
+    let reference = parse_reference(bytes);
     for policy in &POLICIES {
-        check_under(bytes, policy, &opinion);
+        check_with_policy(bytes, policy, &reference);
     }
-    check_serde(bytes, &opinion);
+    check_serde(bytes, &reference);
 }
 
-fn check_under(bytes: &[u8], policy: &Policy, opinion: &Opinion) {
+fn check_with_policy(bytes: &[u8], policy: &Policy, reference: &ReferenceResult) {
     let parsed = parse(bytes, policy);
     if let Parsed::One(Err(rejection)) = &parsed
-        && rejection.problem().code() == ErrorCode::PARSE_ERROR
+        && rejection.kind().code() == ErrorCode::PARSE_ERROR
     {
-        let our_own = rejection.problem().name() == "too_deep";
-        let json = matches!(opinion, Opinion::Json(_));
-        assert!(our_own || !json, "refused as no JSON: {rejection}");
+        let is_depth_limit = rejection.kind().name() == "too_deep";
+        let is_json = matches!(reference, ReferenceResult::Json(_));
+        assert!(
+            is_depth_limit || !is_json,
+            "rejected as invalid JSON: {rejection}"
+        );
         check_rejection(bytes, rejection);
         return;
     }
     assert!(
-        !matches!(opinion, Opinion::NotJson),
-        "taken, and serde_json refuses it: {parsed:?}"
+        !matches!(reference, ReferenceResult::NotJson),
+        "accepted, but serde_json rejects it: {parsed:?}"
     );
-    let value = match opinion {
-        Opinion::Json(value) => Some(value),
+    let value = match reference {
+        ReferenceResult::Json(value) => Some(value),
         _ => None,
     };
     match &parsed {
@@ -54,7 +57,7 @@ fn check_under(bytes: &[u8], policy: &Policy, opinion: &Opinion) {
     }
 }
 
-/// A message says what its text says, and means the same once it is written.
+/// Checks that a message matches its JSON text, and that it round-trips.
 fn check_message(message: &Message<'_>, value: Option<&Value>, policy: &Policy) {
     let written = message.to_vec();
     let again = parse(&written, policy);
@@ -93,57 +96,59 @@ fn check_outcome(response: &Response<'_>, value: &Value) {
     }
 }
 
-/// A rejection points into the bytes, and its answer is a valid response.
-pub(crate) fn check_rejection(bytes: &[u8], rejection: &Rejection<'_>) {
-    let place = rejection.position();
-    let passed = &bytes[..place.offset];
-    let (line, start) = passed
+/// Checks that the position is correct and that the response is valid.
+pub(crate) fn check_rejection(bytes: &[u8], rejection: &InvalidMessage<'_>) {
+    let position = rejection.position();
+    let before = &bytes[..position.offset];
+    let (line, start) = before
         .iter()
         .enumerate()
         .filter(|(_, byte)| **byte == b'\n')
         .fold((1, 0), |(line, _), (at, _)| (line + 1, at + 1));
-    let column = 1 + String::from_utf8_lossy(&passed[start..]).chars().count();
-    assert_eq!((place.line, place.column), (line, column), "{rejection}");
+    let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
+    assert_eq!(
+        (position.line, position.column),
+        (line, column),
+        "{rejection}"
+    );
 
-    let Some(answer) = rejection.answer() else {
-        // A notification, or a broken response where responses come in; never text that is no JSON.
-        assert_ne!(rejection.problem().code(), ErrorCode::PARSE_ERROR);
+    let Some(response) = rejection.response() else {
+        // A notification, or a broken response where responses are accepted; never invalid JSON.
+        assert_ne!(rejection.kind().code(), ErrorCode::PARSE_ERROR);
         return;
     };
-    let written = answer.to_vec();
+    let written = response.to_vec();
     let read = parse(&written, &Policy::STANDARD);
-    assert_eq!(read, Parsed::One(Ok(Message::Response(answer.clone()))));
-    let value: Value = serde_json::from_slice(&written).expect("an answer is JSON");
+    assert_eq!(read, Parsed::One(Ok(Message::Response(response.clone()))));
+    let value: Value = serde_json::from_slice(&written).expect("a response is JSON");
     assert_eq!(value.as_object().map(serde_json::Map::len), Some(3));
-    assert_eq!(value["error"]["code"], rejection.problem().code().get());
-    assert_eq!(value["error"]["data"]["reason"], rejection.problem().name());
-    let echoes = rejection.problem().code() == ErrorCode::METHOD_NOT_FOUND;
-    assert!(echoes || answer.id().is_none());
+    assert_eq!(value["error"]["code"], rejection.kind().code().get());
+    assert_eq!(value["error"]["data"]["reason"], rejection.kind().name());
+    let echoes_id = rejection.kind().code() == ErrorCode::METHOD_NOT_FOUND;
+    assert!(echoes_id || response.id().is_none());
 }
 
-/// serde reads a message exactly where `parse` does.
-fn check_serde(bytes: &[u8], opinion: &Opinion) {
+/// Checks that serde accepts a message exactly if `parse` does.
+fn check_serde(bytes: &[u8], reference: &ReferenceResult) {
     let by_serde = serde_json::from_slice::<Message>(bytes).ok();
-    let by_parse = match parse(bytes, &SINGLE) {
+    let by_parse = match parse(bytes, &SERDE_POLICY) {
         Parsed::One(item) => item.ok(),
         Parsed::Batch(_) => None,
     };
     assert_eq!(by_serde, by_parse);
-    if let (Some(message), Opinion::Json(_)) = (&by_serde, opinion) {
-        let value = serde_json::to_value(message).expect("a message has a value");
-        let back: Message = serde_json::from_value(value.clone()).expect("and it is a message");
+    if let (Some(message), ReferenceResult::Json(_)) = (&by_serde, reference) {
+        let value = serde_json::to_value(message).expect("a message serializes");
+        let back: Message = serde_json::from_value(value.clone()).expect("the value is a message");
         assert_eq!(serde_json::to_value(&back).ok(), Some(value));
     }
 }
 
 fn id_value(id: Option<&RequestId<'_>>) -> Value {
     id.map_or(Value::Null, |id| {
-        serde_json::to_value(id).expect("an id has a value")
+        serde_json::to_value(id).expect("an id serializes")
     })
 }
 
 fn raw_value(raw: Option<&RawJson<'_>>) -> Value {
-    raw.map_or(Value::Null, |raw| {
-        raw.decode().expect("raw JSON has a value")
-    })
+    raw.map_or(Value::Null, |raw| raw.decode().expect("raw JSON decodes"))
 }

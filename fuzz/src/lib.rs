@@ -1,4 +1,4 @@
-//! What must hold whatever bytes arrive. A target hands over bytes; a broken rule panics.
+//! Invariants of the parser for any input. A fuzz target passes bytes; a violated invariant panics.
 
 mod batch;
 mod document;
@@ -11,7 +11,7 @@ pub use document::check_document;
 
 use interzone_jsonrpc::{Batches, ExtraMembers, MissingId, Policy, ReservedNames};
 
-/// The strictest door that policies can make.
+/// The strictest policy.
 const STRICT: Policy = Policy {
     missing_id: MissingId::Refuse,
     extra_members: ExtraMembers::Refuse,
@@ -20,8 +20,8 @@ const STRICT: Policy = Policy {
     ..Policy::SERVER
 };
 
-/// What serde reads: one message, and no reserved name.
-const SINGLE: Policy = Policy {
+/// Policy of deserialization: one message, and no reserved method name.
+const SERDE_POLICY: Policy = Policy {
     batches: Batches::Refuse,
     reserved_names: ReservedNames::Unknown,
     ..Policy::STANDARD
@@ -32,5 +32,5 @@ const POLICIES: [Policy; 5] = [
     Policy::SERVER,
     Policy::CLIENT,
     STRICT,
-    SINGLE,
+    SERDE_POLICY,
 ];

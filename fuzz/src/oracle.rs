@@ -1,26 +1,26 @@
-//! What `serde_json` makes of the same bytes.
+//! Reference parser: `serde_json`.
 
 use serde_json::Value;
 
-/// The second opinion.
-pub(crate) enum Opinion {
+/// Result of the reference parser.
+pub(crate) enum ReferenceResult {
     /// The bytes are this value.
     Json(Value),
     /// The bytes are not JSON.
     NotJson,
-    /// It gave up on a number too large for its types, or on nesting beyond 127.
-    GaveUp,
+    /// A number is too large for its types, or the nesting exceeds 127.
+    Unsupported,
 }
 
-pub(crate) fn ask(bytes: &[u8]) -> Opinion {
+pub(crate) fn parse_reference(bytes: &[u8]) -> ReferenceResult {
     match serde_json::from_slice(bytes) {
-        Ok(value) => Opinion::Json(value),
+        Ok(value) => ReferenceResult::Json(value),
         Err(error) => {
-            let words = error.to_string();
-            let gave_up = ["number out of range", "recursion limit exceeded"];
-            match gave_up.iter().any(|start| words.starts_with(start)) {
-                true => Opinion::GaveUp,
-                false => Opinion::NotJson,
+            let message = error.to_string();
+            let unsupported = ["number out of range", "recursion limit exceeded"];
+            match unsupported.iter().any(|start| message.starts_with(start)) {
+                true => ReferenceResult::Unsupported,
+                false => ReferenceResult::NotJson,
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Who may.
+//! Authorization: ownership and operator checks.
 //!
-//! Who somebody is was proved before they came here. Somebody else's id answers exactly as an
-//! unknown one does: that a thing exists is nobody's business but its owner's.
+//! Authentication happens before this. An id that belongs to another principal gets the same error as
+//! an unknown id, so existence is not disclosed.
 
 use crate::error::HubError;
 use crate::stream::Stream;
@@ -9,43 +9,43 @@ use crate::task::Task;
 use crate::topic::Subscription;
 use interzone_protocol::vocab::PrincipalId;
 
-/// Who asks.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Who they are.
+    /// The caller's identity.
     pub principal: PrincipalId,
-    /// Whether they look after the place, and so see everything and decide on subscriptions.
-    pub operator: bool,
+    /// Operators see everything and approve subscriptions.
+    pub is_operator: bool,
 }
 
 impl Caller {
-    /// Somebody who sees what is their own.
+    /// A caller that sees only its own objects.
     pub fn new(principal: PrincipalId) -> Self {
         Self {
             principal,
-            operator: false,
+            is_operator: false,
         }
     }
 
-    /// Somebody who sees everything.
+    /// A caller that sees everything.
     pub fn operator(principal: PrincipalId) -> Self {
         Self {
             principal,
-            operator: true,
+            is_operator: true,
         }
     }
 
     fn owns(&self, owner: &PrincipalId) -> bool {
-        self.operator || self.principal == *owner
+        self.is_operator || self.principal == *owner
     }
 
-    /// Whether a task is theirs to see.
-    pub(crate) fn sees(&self, task: &Task) -> bool {
+    /// Returns true if the caller may see the task.
+    pub(crate) fn can_see(&self, task: &Task) -> bool {
         self.owns(&task.owner)
     }
 
-    /// The task, if it is theirs to see.
-    pub(crate) fn task(&self, task: Task) -> Result<Task, HubError> {
+    /// Returns the task if the caller may see it, else [`HubError::TaskNotFound`].
+    pub(crate) fn authorize_task(&self, task: Task) -> Result<Task, HubError> {
         if self.owns(&task.owner) {
             Ok(task)
         } else {
@@ -53,8 +53,8 @@ impl Caller {
         }
     }
 
-    /// The stream, if they began it or were invited to it.
-    pub(crate) fn stream(&self, stream: Stream) -> Result<Stream, HubError> {
+    /// Returns the stream if the caller owns it or is a participant, else [`HubError::StreamNotFound`].
+    pub(crate) fn authorize_stream(&self, stream: Stream) -> Result<Stream, HubError> {
         if self.owns(&stream.owner) || stream.is_participant(&self.principal) {
             Ok(stream)
         } else {
@@ -62,32 +62,35 @@ impl Caller {
         }
     }
 
-    /// The subscription, if it is theirs.
-    pub(crate) fn subscription(&self, found: Subscription) -> Result<Subscription, HubError> {
-        if self.owns(&found.owner) {
-            Ok(found)
+    /// Returns the subscription if the caller owns it, else [`HubError::SubscriptionNotFound`].
+    pub(crate) fn authorize_subscription(
+        &self,
+        subscription: Subscription,
+    ) -> Result<Subscription, HubError> {
+        if self.owns(&subscription.owner) {
+            Ok(subscription)
         } else {
-            Err(HubError::SubscriptionNotFound(found.id))
+            Err(HubError::SubscriptionNotFound(subscription.id))
         }
     }
 
-    /// Whether they may decide on what others ask for.
-    pub(crate) fn decide(&self) -> Result<(), HubError> {
-        if self.operator {
+    /// Requires the operator role, which decides on subscription requests.
+    pub(crate) fn require_operator(&self) -> Result<(), HubError> {
+        if self.is_operator {
             Ok(())
         } else {
             Err(HubError::NotAllowed)
         }
     }
 
-    /// Whose things a list shows: their own, or everybody's.
-    pub(crate) fn lists(&self) -> Option<PrincipalId> {
-        (!self.operator).then(|| self.principal.clone())
+    /// Owner that lists are filtered by; `None` (no filter) for operators.
+    pub(crate) fn owner_filter(&self) -> Option<PrincipalId> {
+        (!self.is_operator).then(|| self.principal.clone())
     }
 }
 
 impl Stream {
-    /// Whether somebody was invited to the stream.
+    /// Returns true if the principal is a participant of the stream.
     pub fn is_participant(&self, principal: &PrincipalId) -> bool {
         self.participants
             .iter()

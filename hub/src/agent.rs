@@ -1,4 +1,4 @@
-//! Agents: whoever does the work, and how work finds its way to them.
+//! Agents, the registry of a node's agents, and routing of work to them.
 
 use crate::error::HubError;
 use crate::task::Task;
@@ -9,72 +9,72 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What an agent can do.
+/// Description of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInfo {
-    /// Its id, which callers may ask for.
+    /// Agent id, by which callers may select it.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it does, for people.
+    /// Description for people.
     pub description: String,
-    /// The skills by which it may be chosen.
+    /// The skills by which it may be selected.
     pub skills: Vec<Skill>,
-    /// How many runs it takes at once on one node.
+    /// Maximum number of concurrent runs on one node.
     pub concurrency: usize,
 }
 
-/// Something an agent is good at.
+/// A skill of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// By which it may be chosen: lower-case letters, digits and hyphens.
+    /// Skill id, by which it may be selected: lower-case letters, digits and hyphens.
     pub id: String,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it is, for people.
+    /// Description for people.
     pub description: String,
 }
 
-/// One turn of a task: all that an agent is given.
+/// One turn of a task: the complete input of an agent run.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// The task.
     pub task: Task,
-    /// What to answer now: the last message that is not the agent's own.
+    /// The message to answer: the last one that is not from the agent.
     pub message: Message,
-    /// What was said before, oldest first.
+    /// Earlier messages, oldest first.
     pub history: Vec<Message>,
-    /// How often this turn has been begun, this time included; above one, a node died at it.
+    /// Number of times this turn has been started, including this one; above 1 if a node died during the turn.
     pub attempt: u32,
-    /// Set when the work must stop: cancelled, out of time, or taken over by another node. An agent
-    /// that goes on regardless is cut off.
-    pub stop: CancellationToken,
+    /// Canceled when the work must stop: the task was canceled, timed out, or was claimed by another node. An
+    /// agent that ignores it is aborted.
+    pub cancel_token: CancellationToken,
 }
 
-/// How a turn ended.
+/// Outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// It is done.
+pub enum TurnOutcome {
+    /// The turn is done.
     Completed {
-        /// The answer; none if all was said by artifacts.
+        /// The answer; `None` if everything was delivered as artifacts.
         message: Option<Message>,
-        /// Whether the answer stands for itself, so that a caller who can do without a task gets it
-        /// alone.
+        /// True if the answer is self-contained, so that a caller that can do without a task gets only the
+        /// message.
         direct: bool,
     },
-    /// A question must be answered first.
+    /// The user must answer a question first.
     InputRequired(Message),
-    /// Somebody must sign in first.
+    /// The user must sign in first.
     AuthRequired(Message),
-    /// The agent will not do it.
+    /// The agent declines the task.
     Rejected(Option<Message>),
-    /// It could not be done, for a reason that the caller may read.
+    /// The turn failed, with a reason that the caller may read.
     Failed(Message),
 }
 
-impl Outcome {
-    /// A word for it.
-    pub const fn word(&self) -> &'static str {
+impl TurnOutcome {
+    /// Stable label of the outcome.
+    pub const fn label(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
             Self::InputRequired(_) => "input_required",
@@ -84,94 +84,95 @@ impl Outcome {
         }
     }
 
-    /// The state that it puts a task into, and what is said with it, by this agent if by nobody else.
-    pub(crate) fn told_by(self, agent: &AgentId) -> (TaskState, Option<Message>) {
-        let (to, said) = match self {
+    /// Splits the outcome into the task's new state and its message. A message without an agent id gets this one.
+    pub(crate) fn into_transition(self, agent: &AgentId) -> (TaskState, Option<Message>) {
+        let (to, message) = match self {
             Self::Completed { message, .. } => (TaskState::Completed, message),
             Self::InputRequired(message) => (TaskState::InputRequired, Some(message)),
             Self::AuthRequired(message) => (TaskState::AuthRequired, Some(message)),
             Self::Rejected(message) => (TaskState::Rejected, message),
             Self::Failed(message) => (TaskState::Failed, Some(message)),
         };
-        let said = said.map(|message| match message.agent_id() {
+        let message = message.map(|message| match message.agent_id() {
             Some(_) => message,
             None => message.with_agent_id(agent.clone()),
         });
-        (to, said)
+        (to, message)
     }
 }
 
-/// Where an agent puts what it makes while it is at it.
+/// Sink for the output that an agent produces during a turn.
 ///
-/// An error means that the work must stop: nothing that is put from then on arrives.
+/// An error means that the work must stop: any later output is discarded.
 #[async_trait]
-pub trait Output: Send + Sync {
-    /// Adds to the answer. Watchers see it at once; the log gets it in larger pieces.
+pub trait TurnOutput: Send + Sync {
+    /// Appends to the answer. Watchers see it at once; the log gets it in larger pieces.
     async fn text(&self, delta: &str) -> Result<(), HubError>;
 
-    /// Says what is going on.
+    /// Reports progress.
     async fn status(&self, text: &str) -> Result<(), HubError>;
 
-    /// Hands over an artifact, or adds parts to one that was handed over before.
+    /// Adds an artifact, or appends parts to an existing one.
     async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError>;
 }
 
-/// Whoever does the work.
+/// An agent: performs the turns of tasks.
 #[async_trait]
 pub trait Agent: Send + Sync {
-    /// What it can do.
+    /// Description of the agent.
     fn info(&self) -> &AgentInfo;
 
-    /// Whether it can be given work now.
+    /// Returns true if the agent accepts work now.
     fn is_available(&self) -> bool {
         true
     }
 
-    /// When it is worth asking again, if it cannot be given work now and that is known.
-    fn back_in(&self) -> Option<Duration> {
+    /// Time after which to retry, if the agent is unavailable and the time is known.
+    fn retry_after(&self) -> Option<Duration> {
         None
     }
 
-    /// What it answers without working for it: by what was said alone, at once, and with nothing changed
-    /// anywhere. It is asked before anything is stored, so what it gives may be lost and asked for again,
-    /// or given to nobody. `None` means that it takes a turn, which is always right.
-    fn at_hand(&self, message: &Message, history: &[Message]) -> Option<Outcome> {
+    /// Answers from the message and history alone, immediately and without side effects. It is called before
+    /// anything is stored, so its result may be dropped and requested again, or never delivered. `None` means
+    /// that the agent needs a turn, which is always correct.
+    fn answer_inline(&self, message: &Message, history: &[Message]) -> Option<TurnOutcome> {
         let _ = (message, history);
         None
     }
 
-    /// Does one turn. It may run more than once for the same turn, one after another, when a node
-    /// dies; never twice at the same time.
+    /// Performs one turn. It may run several times for the same turn, sequentially, when a node dies; never
+    /// concurrently.
     ///
     /// # Errors
-    /// It broke. The caller of the task is told no details; whoever keeps the node running is.
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError>;
+    /// The agent failed. Details are for the operator only; the caller of the task does not see them.
+    async fn run(&self, turn: Turn, output: Arc<dyn TurnOutput>)
+    -> Result<TurnOutcome, AgentError>;
 }
 
-/// An agent broke.
+/// Internal failure of an agent.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct AgentError {
-    /// A stable word for what went wrong.
+    /// Stable error code.
     pub code: &'static str,
-    /// What went wrong, for whoever keeps the node running.
+    /// Details for the operator.
     pub detail: String,
 }
 
-/// What is known of a call when its agent is chosen.
+/// Routing criteria of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The agent that the caller asked for.
+    /// The agent that the caller requested.
     pub assign_to: Option<String>,
-    /// The skill that the caller asked for.
+    /// The skill that the caller requested.
     pub skill: Option<String>,
     /// The tenant that the caller addressed, which names an agent.
     pub tenant: Option<String>,
-    /// Where the call came from, for rules such as "this channel asks that agent".
+    /// The channel that the call came from, for rules such as "this channel uses that agent".
     pub channel: Option<String>,
 }
 
-/// The agents of a node, and the rules by which one is chosen.
+/// The agents of a node and the routing rules.
 #[derive(Default)]
 pub struct Registry {
     agents: BTreeMap<AgentId, Arc<dyn Agent>>,
@@ -187,16 +188,16 @@ impl Registry {
         self.agents.insert(id, agent);
     }
 
-    /// Chooses the default agent.
+    /// Sets the default agent.
     ///
     /// # Errors
     /// There is no such agent.
     pub fn set_default(&mut self, id: &AgentId) -> Result<(), HubError> {
-        self.default = Some(self.known(id)?);
+        self.default = Some(self.require_agent(id)?);
         Ok(())
     }
 
-    /// Sends what comes from a channel to an agent.
+    /// Routes calls from a channel to an agent.
     ///
     /// # Errors
     /// There is no such agent.
@@ -205,12 +206,12 @@ impl Registry {
         channel: impl Into<String>,
         id: &AgentId,
     ) -> Result<(), HubError> {
-        let id = self.known(id)?;
+        let id = self.require_agent(id)?;
         self.channels.insert(channel.into(), id);
         Ok(())
     }
 
-    /// The agent with this id.
+    /// Returns the agent with this id.
     pub fn get(&self, id: &AgentId) -> Option<&Arc<dyn Agent>> {
         self.agents.get(id)
     }
@@ -220,21 +221,26 @@ impl Registry {
         self.agents.values()
     }
 
-    /// Chooses an agent: the one asked for by name, by skill or by tenant; else the one for the
-    /// channel; else the default.
+    /// Selects an agent: the one requested by name, skill or tenant; else the one for the channel; else the
+    /// default.
     ///
     /// # Errors
-    /// Whoever was asked for is not there or cannot be given work now.
+    /// The requested agent does not exist or is not available.
     pub fn route(&self, route: &Route) -> Result<AgentId, HubError> {
         let chosen = if let Some(name) = route.assign_to.as_deref().or(route.tenant.as_deref()) {
             self.agents.get_key_value(name).map(|(id, _)| id)
         } else if let Some(skill) = &route.skill {
-            let able = |agent: &&Arc<dyn Agent>| {
-                agent.is_available() && agent.info().skills.iter().any(|known| known.id == *skill)
+            let has_skill = |agent: &&Arc<dyn Agent>| {
+                agent.is_available()
+                    && agent
+                        .info()
+                        .skills
+                        .iter()
+                        .any(|candidate| candidate.id == *skill)
             };
             self.agents
                 .values()
-                .find(able)
+                .find(has_skill)
                 .map(|agent| &agent.info().id)
         } else {
             let by_channel = route
@@ -243,20 +249,20 @@ impl Registry {
                 .and_then(|channel| self.channels.get(channel));
             by_channel.or(self.default.as_ref())
         };
-        let available = |id: &&AgentId| {
+        let is_available = |id: &&AgentId| {
             self.agents
                 .get(*id)
                 .is_some_and(|agent| agent.is_available())
         };
         chosen
-            .filter(available)
+            .filter(is_available)
             .cloned()
             .ok_or(HubError::AgentUnavailable)
     }
 
-    fn known(&self, id: &AgentId) -> Result<AgentId, HubError> {
-        let found = self.agents.get_key_value(id).map(|(id, _)| id.clone());
-        found.ok_or(HubError::AgentUnavailable)
+    fn require_agent(&self, id: &AgentId) -> Result<AgentId, HubError> {
+        let registered = self.agents.get_key_value(id).map(|(id, _)| id.clone());
+        registered.ok_or(HubError::AgentUnavailable)
     }
 }
 

@@ -1,163 +1,172 @@
-//! The bus: carries news to those who watch on this node, and never waits for any of them.
+//! In-process event bus: delivers messages to the watchers on this node without ever waiting for them.
 //!
-//! It is a shortcut past the log, not a second truth: whoever misses something reads it there.
+//! It is an optimization over reading the log: a watcher that misses a message reads it from the log.
 
 use crate::event::{Event, Subject};
-use crate::ports::Wake;
+use crate::ports::ChangeHint;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
-/// News about a subject.
+/// Message about a subject.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
-    /// An event that is in the log.
+pub(crate) enum BusMessage {
+    /// An event that is stored in the log.
     Event(Arc<Event>),
-    /// A piece of an answer that will be in the log soon.
-    Text {
+    /// A piece of an answer that will be stored in the log soon.
+    TextDelta {
         run: u64,
         offset: u64,
         delta: Arc<str>,
     },
-    /// The log has grown to at least this number.
-    Look(u64),
+    /// The log has reached at least this sequence number.
+    LogAdvanced(u64),
 }
 
-/// How far a watcher may fall behind before it has to read the log. Every subject that is watched has
-/// room for so much news, so thousands of watched subjects want it small.
-const BEHIND: usize = 32;
+/// Broadcast capacity per subject: how far a watcher may lag before it has to read the log. Each watched
+/// subject allocates this many slots, so it is small to allow for thousands of subjects.
+const CHANNEL_CAPACITY: usize = 32;
 
-/// So many subjects are kept without asking whether anybody still watches them.
-const FEW: usize = 64;
+/// Number of channels below which unused ones are not swept.
+const SWEEP_MIN: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
-    watched: Mutex<Watched>,
-    /// How many pass on what the store hints at.
-    fed: AtomicUsize,
+    channels: Mutex<Channels>,
+    /// Number of active forwarders of the store's change hints.
+    forwarders: AtomicUsize,
 }
 
-/// From so many watchers of one subject on, what another node wrote is read once for all of them.
-const CROWD: usize = 16;
+/// Watchers of one subject from which on events of another node are read once and fanned out to all.
+const FANOUT_THRESHOLD: usize = 16;
 
 #[derive(Debug, Default)]
-struct Watched {
-    channels: HashMap<Subject, Channel>,
-    /// When there are so many, those whom nobody watches any more go.
+struct Channels {
+    by_subject: HashMap<Subject, SubjectChannel>,
+    /// Number of channels at which those without receivers are removed.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
-struct Channel {
-    sender: broadcast::Sender<News>,
-    /// The highest number of an event that was told, or that watchers were told to look for.
-    told: u64,
+struct SubjectChannel {
+    sender: broadcast::Sender<BusMessage>,
+    /// Highest sequence number that was published or announced to the watchers.
+    last_seq: u64,
 }
 
-impl Channel {
-    fn tell(&mut self, news: News) {
-        match &news {
-            // Whoever writes an event tells it, and the store's hint may have been faster. Telling twice
-            // would wake thousands for nothing. One that a later one has overtaken is in the log, where
-            // those who heard the later one look.
-            News::Event(event) if event.seq <= self.told => return,
-            News::Event(event) => self.told = event.seq,
-            News::Look(seq) if *seq != u64::MAX => self.told = self.told.max(*seq),
-            News::Look(_) | News::Text { .. } => {}
+impl SubjectChannel {
+    fn publish(&mut self, message: BusMessage) {
+        match &message {
+            // The writer of an event publishes it, and the store's hint may have arrived first. Publishing
+            // twice would wake thousands of watchers for nothing. An event that a later one has overtaken is in
+            // the log, where receivers of the later one read it.
+            BusMessage::Event(event) if event.seq <= self.last_seq => return,
+            BusMessage::Event(event) => self.last_seq = event.seq,
+            BusMessage::LogAdvanced(seq) if *seq != u64::MAX => {
+                self.last_seq = self.last_seq.max(*seq)
+            }
+            BusMessage::LogAdvanced(_) | BusMessage::TextDelta { .. } => {}
         }
-        // An error means that nobody listens, which is fine.
-        let _ = self.sender.send(news);
+        // An error means that there are no receivers, which is fine.
+        let _ = self.sender.send(message);
     }
 }
 
-/// As long as it lives, what the store hints at is passed on.
-pub(crate) struct Feeding<'b>(&'b Bus);
+/// Guard: while it lives, the store's change hints are forwarded to the bus.
+pub(crate) struct ForwardingGuard<'b>(&'b Bus);
 
-impl Drop for Feeding<'_> {
+impl Drop for ForwardingGuard<'_> {
     fn drop(&mut self) {
-        self.0.fed.fetch_sub(1, Ordering::Relaxed);
+        self.0.forwarders.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Bus {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_channels(&self) -> MutexGuard<'_, Channels> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens to news about a subject from now on.
-    pub(crate) fn listen(&self, subject: &Subject) -> broadcast::Receiver<News> {
-        let mut watched = self.watched();
-        if let Some(channel) = watched.channels.get(subject) {
+    /// Subscribes to messages about a subject from now on.
+    pub(crate) fn subscribe(&self, subject: &Subject) -> broadcast::Receiver<BusMessage> {
+        let mut channels = self.lock_channels();
+        if let Some(channel) = channels.by_subject.get(subject) {
             return channel.sender.subscribe();
         }
-        // Each sweep waits until the number has doubled, so that all of them together cost little.
-        if watched.channels.len() >= watched.sweep_at {
-            watched
-                .channels
+        // Each sweep waits until the number has doubled, which keeps the amortized cost constant.
+        if channels.by_subject.len() >= channels.sweep_at {
+            channels
+                .by_subject
                 .retain(|_, channel| channel.sender.receiver_count() > 0);
-            watched.sweep_at = watched.channels.len().saturating_mul(2).max(FEW);
+            channels.sweep_at = channels.by_subject.len().saturating_mul(2).max(SWEEP_MIN);
         }
-        let (sender, receiver) = broadcast::channel(BEHIND);
-        let channel = Channel { sender, told: 0 };
-        watched.channels.insert(subject.clone(), channel);
+        let (sender, receiver) = broadcast::channel(CHANNEL_CAPACITY);
+        let channel = SubjectChannel {
+            sender,
+            last_seq: 0,
+        };
+        channels.by_subject.insert(subject.clone(), channel);
         receiver
     }
 
-    /// Whether a subject may have watchers. Whoever comes later reads the log first.
+    /// Returns true if a subject may have watchers. A later watcher reads the log first.
     pub(crate) fn is_watched(&self, subject: &Subject) -> bool {
-        self.watched().channels.contains_key(subject)
+        self.lock_channels().by_subject.contains_key(subject)
     }
 
-    /// Tells those who watch a subject.
-    pub(crate) fn tell(&self, subject: &Subject, news: News) {
-        if let Some(channel) = self.watched().channels.get_mut(subject) {
-            channel.tell(news);
+    /// Publishes a message to the watchers of a subject.
+    pub(crate) fn publish(&self, subject: &Subject, message: BusMessage) {
+        if let Some(channel) = self.lock_channels().by_subject.get_mut(subject) {
+            channel.publish(message);
         }
     }
 
-    /// Passes on what a store hints at. What this node wrote was told before the store hinted at it,
-    /// and is not told again.
-    pub(crate) fn wake(&self, wake: &Wake) {
-        match wake {
-            Wake::Subject(subject, seq) => {
-                if let Some(channel) = self.watched().channels.get_mut(subject)
-                    && channel.told < *seq
+    /// Applies a change hint of the store. Events of this node were published before the store's hint and
+    /// are not announced again.
+    pub(crate) fn apply_hint(&self, hint: &ChangeHint) {
+        match hint {
+            ChangeHint::Subject(subject, seq) => {
+                if let Some(channel) = self.lock_channels().by_subject.get_mut(subject)
+                    && channel.last_seq < *seq
                 {
-                    channel.tell(News::Look(*seq));
+                    channel.publish(BusMessage::LogAdvanced(*seq));
                 }
             }
-            Wake::Everything => {
-                for channel in self.watched().channels.values_mut() {
-                    channel.tell(News::Look(u64::MAX));
+            ChangeHint::Everything => {
+                for channel in self.lock_channels().by_subject.values_mut() {
+                    channel.publish(BusMessage::LogAdvanced(u64::MAX));
                 }
             }
-            Wake::Work | Wake::Outbox | Wake::Signals(_) | Wake::Subscriptions => {}
+            ChangeHint::Work
+            | ChangeHint::Outbox
+            | ChangeHint::Signals(_)
+            | ChangeHint::Subscriptions => {}
         }
     }
 
-    /// The number after which a crowd of watchers has to be told more, if this subject has one and it
-    /// has not been told up to `seq`. A crowd that was told nothing yet has read the log, most likely up
-    /// to the event before; whoever is further behind reads on there.
-    pub(crate) fn crowd_behind(&self, subject: &Subject, seq: u64) -> Option<u64> {
-        let watched = self.watched();
-        let channel = watched.channels.get(subject)?;
-        let after = match channel.told {
+    /// Returns the sequence number after which events must be fanned out, if the subject has at least
+    /// [`FANOUT_THRESHOLD`] watchers and they have not been given the events up to `seq`. Watchers that have
+    /// been given nothing yet have read the log, most likely up to the previous event; those further behind
+    /// continue there.
+    pub(crate) fn fanout_after(&self, subject: &Subject, seq: u64) -> Option<u64> {
+        let channels = self.lock_channels();
+        let channel = channels.by_subject.get(subject)?;
+        let after = match channel.last_seq {
             0 => seq.checked_sub(1)?,
-            told => told,
+            last_seq => last_seq,
         };
-        (after < seq && channel.sender.receiver_count() >= CROWD).then_some(after)
+        (after < seq && channel.sender.receiver_count() >= FANOUT_THRESHOLD).then_some(after)
     }
 
-    /// Says that the store's hints are passed on from now on.
-    pub(crate) fn feed(&self) -> Feeding<'_> {
-        self.fed.fetch_add(1, Ordering::Relaxed);
-        Feeding(self)
+    /// Marks the store's change hints as forwarded for the lifetime of the guard.
+    pub(crate) fn forwarding(&self) -> ForwardingGuard<'_> {
+        self.forwarders.fetch_add(1, Ordering::Relaxed);
+        ForwardingGuard(self)
     }
 
-    /// Whether somebody passes on what the store hints at.
-    pub(crate) fn is_fed(&self) -> bool {
-        self.fed.load(Ordering::Relaxed) > 0
+    /// Returns true if the store's change hints are being forwarded.
+    pub(crate) fn is_forwarding(&self) -> bool {
+        self.forwarders.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -171,8 +180,8 @@ mod tests {
         Subject::Task(TaskId::new("t").unwrap())
     }
 
-    fn event(seq: u64) -> News {
-        News::Event(Arc::new(Event {
+    fn event(seq: u64) -> BusMessage {
+        BusMessage::Event(Arc::new(Event {
             subject: subject(),
             seq,
             at: Timestamp::from_millis(0),
@@ -182,40 +191,42 @@ mod tests {
         }))
     }
 
-    fn heard(receiver: &mut broadcast::Receiver<News>) -> Vec<u64> {
+    fn drain_seqs(receiver: &mut broadcast::Receiver<BusMessage>) -> Vec<u64> {
         let next = || match receiver.try_recv().ok()? {
-            News::Event(event) => Some(event.seq),
-            News::Look(seq) => Some(seq * 100),
-            News::Text { .. } => Some(0),
+            BusMessage::Event(event) => Some(event.seq),
+            BusMessage::LogAdvanced(seq) => Some(seq * 100),
+            BusMessage::TextDelta { .. } => Some(0),
         };
         std::iter::from_fn(next).collect()
     }
 
     #[test]
-    fn an_event_is_told_once_whoever_is_faster() {
+    fn event_and_its_hint_are_published_once() {
         let bus = Bus::default();
-        let mut watcher = bus.listen(&subject());
+        let mut watcher = bus.subscribe(&subject());
         for seq in [2, 2, 4, 3, 5] {
-            bus.tell(&subject(), event(seq));
+            bus.publish(&subject(), event(seq));
         }
-        bus.wake(&Wake::Subject(subject(), 5));
-        assert_eq!(heard(&mut watcher), [2, 4, 5]);
-        bus.wake(&Wake::Subject(subject(), 6));
-        bus.tell(&subject(), event(6));
-        assert_eq!(heard(&mut watcher), [600]);
+        bus.apply_hint(&ChangeHint::Subject(subject(), 5));
+        assert_eq!(drain_seqs(&mut watcher), [2, 4, 5]);
+        bus.apply_hint(&ChangeHint::Subject(subject(), 6));
+        bus.publish(&subject(), event(6));
+        assert_eq!(drain_seqs(&mut watcher), [600]);
     }
 
     #[test]
-    fn a_crowd_is_never_sent_to_the_log_for_one_event() {
+    fn fanout_starts_at_threshold_and_skips_published_events() {
         let bus = Bus::default();
-        let few: Vec<_> = (1..CROWD).map(|_| bus.listen(&subject())).collect();
-        assert_eq!(bus.crowd_behind(&subject(), 7), None);
-        let _one_more = bus.listen(&subject());
-        assert_eq!(bus.crowd_behind(&subject(), 7), Some(6));
-        bus.tell(&subject(), event(7));
-        assert_eq!(bus.crowd_behind(&subject(), 7), None);
-        assert_eq!(bus.crowd_behind(&subject(), 9), Some(7));
-        drop(few);
-        assert_eq!(bus.crowd_behind(&subject(), 9), None);
+        let below_threshold: Vec<_> = (1..FANOUT_THRESHOLD)
+            .map(|_| bus.subscribe(&subject()))
+            .collect();
+        assert_eq!(bus.fanout_after(&subject(), 7), None);
+        let _threshold_watcher = bus.subscribe(&subject());
+        assert_eq!(bus.fanout_after(&subject(), 7), Some(6));
+        bus.publish(&subject(), event(7));
+        assert_eq!(bus.fanout_after(&subject(), 7), None);
+        assert_eq!(bus.fanout_after(&subject(), 9), Some(7));
+        drop(below_threshold);
+        assert_eq!(bus.fanout_after(&subject(), 9), None);
     }
 }

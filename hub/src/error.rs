@@ -1,17 +1,17 @@
-//! Why the hub did not do what it was asked.
+//! Errors of the hub.
 //!
-//! Every reason is listed, and whoever turns them into a dialect's codes must name each: a new one
-//! does not build until it has a code. Nothing here says more than the caller may know.
+//! The enum is exhaustive: dialects must map every variant to an error code, so a new variant does not
+//! compile until it has one. Messages contain nothing that the caller may not know.
 
 use crate::ports::StoreError;
 use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId, TaskState};
 
 use crate::topic::SubscriptionState;
 
-/// Why the hub did not do what it was asked.
+/// Error of a hub operation.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// There is no such task, or it is somebody else's.
+    /// The task does not exist or belongs to another principal.
     #[error("there is no task {0}")]
     TaskNotFound(TaskId),
     /// The task is finished.
@@ -19,85 +19,85 @@ pub enum HubError {
     TaskFinished {
         /// The task.
         id: TaskId,
-        /// How it ended.
+        /// Its final state.
         state: TaskState,
     },
-    /// A task in this state cannot enter that one.
+    /// The state transition is not allowed.
     #[error("a task that is {} cannot become {}", from.name(), to.name())]
-    IllegalMove {
-        /// The state it is in.
+    IllegalTransition {
+        /// The current state.
         from: TaskState,
-        /// The state it cannot enter.
+        /// The requested state.
         to: TaskState,
     },
-    /// There is no such stream, or the caller has nothing to do with it.
+    /// The stream does not exist, or the caller is neither its owner nor a participant.
     #[error("there is no stream {0}")]
     StreamNotFound(StreamId),
-    /// The stream takes nothing now.
+    /// The stream does not accept messages in its current state.
     #[error("stream {id} takes no messages: it is {}", state.name())]
     StreamNotActive {
         /// The stream.
         id: StreamId,
-        /// Where it stands.
+        /// Its state.
         state: StreamState,
     },
-    /// There is no such subscription, or it is somebody else's.
+    /// The subscription does not exist or belongs to another principal.
     #[error("there is no subscription {0}")]
     SubscriptionNotFound(SubscriptionId),
-    /// The subscription is not in a state in which this can be done.
+    /// The subscription's state does not allow the operation.
     #[error("subscription {id} is {}", state.name())]
     SubscriptionNotReady {
         /// The subscription.
         id: SubscriptionId,
-        /// Where it stands.
+        /// Its state.
         state: SubscriptionState,
     },
-    /// No agent answers to what was asked for.
-    #[error("no agent is available for this; leave the choice to us, or name one that is")]
+    /// No available agent matches the request.
+    #[error("no agent is available for this request; omit the agent or name an available one")]
     AgentUnavailable,
     /// The caller may not do this.
     #[error("you may not do this; ask an operator")]
     NotAllowed,
-    /// Something is larger than is allowed.
+    /// A value is larger than allowed.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// How large it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// There are more of something than are allowed.
+    /// There are more items than allowed.
     #[error("there can be at most {limit} {what}")]
     TooMany {
-        /// What.
+        /// Name of the items.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// Something was given that cannot be used.
+    /// A value is invalid.
     #[error("{field}: {reason}")]
     Invalid {
-        /// What.
+        /// Name of the field.
         field: &'static str,
-        /// Why it cannot, and what can.
+        /// The reason, and what is valid.
         reason: &'static str,
     },
-    /// The work is no longer ours: it was cancelled, or its lease is over.
+    /// The run is no longer valid: it was canceled, or its lease was lost.
     #[error("this run has been stopped")]
     Stopped,
-    /// Others kept changing the same thing at the same time.
-    #[error("too much happens to this at once; try again")]
+    /// Concurrent writers kept changing the same object.
+    #[error("too many concurrent changes to this object; try again")]
     Contended,
-    /// As much is being read for callers as memory allows.
-    #[error("too much is being read at this moment; try again")]
+    /// The memory budget for reads is used up.
+    #[error("too many large reads in progress; try again")]
     NoMemory,
-    /// The store did not do it.
+    /// The store operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl HubError {
-    /// Whether the same call may work later, all else unchanged.
+    /// Returns true if the same call may succeed later without other changes.
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Contended | Self::NoMemory => true,

@@ -1,14 +1,14 @@
-//! The log: every change of a task or stream is an event with a sequence number.
+//! Event log: every change of a task or stream is an event with a sequence number.
 
 use crate::limits::size_of_parts;
-use crate::packed::Packed;
+use crate::offload::Offloaded;
 use interzone_protocol::vocab::{
     Artifact, Message, PrincipalId, StreamId, StreamState, TaskId, TaskState, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What an event is about.
+/// Subject of an event log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// A task.
@@ -18,7 +18,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The one string that stores file the subject under: `t/` or `s/`, then the id.
+    /// Key under which stores index the subject: `t/` or `s/`, then the id.
     pub fn key(&self) -> String {
         match self {
             Self::Task(id) => format!("t/{id}"),
@@ -26,7 +26,7 @@ impl Subject {
         }
     }
 
-    /// The subject with this key.
+    /// Parses a key made by [`Subject::key`].
     pub fn from_key(key: &str) -> Option<Self> {
         let (kind, id) = key.split_once('/')?;
         match kind {
@@ -46,100 +46,100 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One entry of a subject's log.
+/// One entry of a subject's event log.
 ///
-/// Sequence numbers begin at one and rise by one, without a gap, for each subject by itself.
+/// Sequence numbers are per subject, start at one and increase by one without gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What it is about.
+    /// The subject of the log.
     pub subject: Subject,
-    /// Its number in the subject's log.
+    /// Sequence number in the subject's log.
     pub seq: u64,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What happened.
+    /// Content of the event.
     pub body: EventBody,
 }
 
-/// What happened.
+/// Content of an event.
 ///
-/// This is also how events are stored: a change here must still read what older versions wrote.
+/// This is also the storage format: changes must stay able to read events written by older versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventBody {
     /// The task was accepted, with this message.
     Created {
-        /// What was asked.
-        message: Packed<Message>,
+        /// The request.
+        message: Offloaded<Message>,
     },
-    /// The task moved from one state to another.
+    /// The task changed its state.
     State {
-        /// The state it left.
+        /// The previous state.
         from: TaskState,
-        /// The state it entered.
+        /// The new state.
         to: TaskState,
-        /// What is said about it: a question, a reason.
+        /// Message that accompanies the change: a question, a reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<Packed<Message>>,
+        message: Option<Offloaded<Message>>,
     },
     /// A message was added to the task.
     Message {
-        /// Its place in the task's history, counted from zero.
+        /// Index in the task's history, from zero.
         index: u32,
         /// The message.
-        message: Packed<Message>,
+        message: Offloaded<Message>,
     },
-    /// An artifact was made, or more of it.
+    /// An artifact was created or extended.
     Artifact {
         /// The artifact, or the parts added to it.
-        artifact: Packed<Artifact>,
-        /// Whether the parts are added to those it had.
+        artifact: Offloaded<Artifact>,
+        /// True if the parts are appended to the existing ones.
         append: bool,
-        /// Whether it is complete.
+        /// True if the artifact is complete.
         last: bool,
     },
-    /// The agent's answer grew.
+    /// Text was appended to the agent's answer.
     Text {
-        /// Which run of the agent it belongs to: each begins its answer anew.
+        /// The agent run it belongs to: each run starts its answer from the beginning.
         #[serde(default)]
         run: u64,
-        /// How many bytes of it there were before.
+        /// Byte offset at which the text is appended.
         offset: u64,
-        /// What was added.
+        /// The appended text.
         delta: String,
     },
-    /// The agent says what it is doing.
+    /// The agent reported progress.
     Status {
-        /// In its words.
+        /// The progress text.
         text: String,
     },
-    /// Somebody said something on the stream, or a piece of something.
+    /// A message, or a piece of one, was posted on the stream.
     Chunk {
-        /// Who.
+        /// The author.
         from: PrincipalId,
-        /// What.
-        chunk: Packed<Message>,
-        /// Whether it completes what was said.
+        /// The content.
+        chunk: Offloaded<Message>,
+        /// True if it completes the message.
         last: bool,
     },
-    /// The stream moved from one state to another.
+    /// The stream changed its state.
     StreamState {
-        /// The state it left; none if it was just begun.
+        /// The previous state; `None` if it was just created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<StreamState>,
-        /// The state it entered.
+        /// The new state.
         to: StreamState,
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
 impl EventBody {
-    /// About how many bytes it takes in memory: what was said, without contents that are kept apart.
-    pub(crate) fn bytes(&self) -> usize {
-        let of_message = |message: &Packed<Message>| size_of_parts(message.without_large().parts());
+    /// Approximate size in memory in bytes, without offloaded contents.
+    pub(crate) fn approximate_bytes(&self) -> usize {
+        let message_bytes = |message: &Offloaded<Message>| size_of_parts(message.inline().parts());
         match self {
             Self::Created { message }
             | Self::State {
@@ -147,33 +147,33 @@ impl EventBody {
                 ..
             }
             | Self::Message { message, .. }
-            | Self::Chunk { chunk: message, .. } => of_message(message),
-            Self::Artifact { artifact, .. } => size_of_parts(artifact.without_large().parts()),
+            | Self::Chunk { chunk: message, .. } => message_bytes(message),
+            Self::Artifact { artifact, .. } => size_of_parts(artifact.inline().parts()),
             Self::Text { delta, .. } => delta.len(),
             Self::Status { text } => text.len(),
             Self::State { message: None, .. } | Self::StreamState { .. } => 0,
         }
     }
 
-    /// As JSON text, as serde writes it. That a task was made is written by hand, for it is said of every task, beside
-    /// its first message, whose text may be there already.
+    /// Encodes as JSON, identical to serde's output. `Created` is encoded by hand, because it is written for every
+    /// task together with its first message, whose JSON may already exist (`encoded`).
     ///
     /// # Errors
-    /// None that is known: every event has a JSON form.
-    pub fn to_text(
+    /// None in practice: every event has a JSON form.
+    pub fn to_json(
         &self,
-        said: Option<(&Packed<Message>, &str)>,
+        encoded: Option<(&Offloaded<Message>, &str)>,
     ) -> Result<String, serde_json::Error> {
         match self {
             Self::Created { message } => {
-                let message = message.to_text_beside(said)?;
+                let message = message.to_json_reusing(encoded)?;
                 Ok([r#"{"created":{"message":"#, &*message, "}}"].concat())
             }
             other => serde_json::to_string(other),
         }
     }
 
-    /// A stable word for the kind of event; also the last segment of its topic.
+    /// Stable name of the kind of event; also the last segment of its topic.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",

@@ -1,30 +1,30 @@
-//! Why a task failed, in a word that programs can rely on, kept beside the words for people.
+//! Failure messages with a stable error code for programs beside the text for people.
 
-use interzone_protocol::vocab::{Json, Message, Metadata};
+use interzone_protocol::vocab::{Message, Metadata, VerbatimJson};
 
-/// The member of the message's metadata that holds the word.
-const MEMBER: &str = "errorCode";
+/// The metadata field that contains the error code.
+const ERROR_CODE_FIELD: &str = "errorCode";
 
-/// What an agent says of a failure: words for people, and a stable word for programs.
+/// Builds a failure message: text for people and a stable error code for programs.
 ///
 /// ```
-/// use interzone_hub::{failure, failure_word};
+/// use interzone_hub::{failure_code, failure_message};
 ///
-/// let said = failure("file_too_large", "The file is larger than 5 MiB.");
-/// assert_eq!(said.text(), "The file is larger than 5 MiB.");
-/// assert_eq!(failure_word(&said).as_deref(), Some("file_too_large"));
+/// let message = failure_message("file_too_large", "The file is larger than 5 MiB.");
+/// assert_eq!(message.text(), "The file is larger than 5 MiB.");
+/// assert_eq!(failure_code(&message).as_deref(), Some("file_too_large"));
 /// ```
-pub fn failure(word: &str, text: impl AsRef<str>) -> Message {
+pub fn failure_message(code: &str, text: impl AsRef<str>) -> Message {
     let message = Message::agent_text(text);
-    let members = std::collections::BTreeMap::from([(MEMBER, word)]);
-    match Json::of(&members).and_then(Metadata::new) {
+    let fields = std::collections::BTreeMap::from([(ERROR_CODE_FIELD, code)]);
+    match VerbatimJson::from_value(&fields).and_then(Metadata::new) {
         Ok(metadata) => message.with_metadata(metadata),
         // A string always has a JSON form.
         Err(_) => message,
     }
 }
 
-/// The stable word for why a task failed, from what is said about its state.
-pub fn failure_word(message: &Message) -> Option<String> {
-    message.metadata()?.get(MEMBER)
+/// Returns the stable error code of a failure message.
+pub fn failure_code(message: &Message) -> Option<String> {
+    message.metadata()?.get(ERROR_CODE_FIELD)
 }

@@ -1,49 +1,49 @@
-//! Fairness between callers: in which order tasks are taken from the queue of an agent, and how many runs one
-//! caller may have at once.
+//! Fairness between callers: the order in which tasks are claimed from an agent's queue, and the number of concurrent
+//! runs per caller.
 //!
-//! Turns are self-clocked fair queueing. A task's turn is a cost after the last turn of its owner at that priority, or
-//! after the last turn that was taken from the queue, whichever is later; the least turn is taken first. So owners
-//! alternate however many tasks each of them queues, and a priority is a weight that delays others by a bounded number
-//! of tasks.
+//! The order is self-clocked fair queueing. A task's turn (virtual finish time) is the later of its owner's last turn
+//! at that priority and the last turn claimed from the queue, plus a cost; the lowest turn is claimed first. So
+//! owners alternate however many tasks each of them queues, and a priority is a weight that delays others by a
+//! bounded number of tasks.
 
 use crate::task::Task;
 use interzone_protocol::vocab::{AgentId, PrincipalId, Priority};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// How many groups the people of one principal are divided into. The caller names the person, so a caller that makes
-/// names up gains no more than this.
-const GROUPS: u8 = 15;
+/// Number of groups that the people of one principal are divided into. The caller names the person, so a caller that
+/// invents names gains at most this factor.
+const PERSON_GROUPS: u8 = 15;
 
-/// Whose a task in the queue is. Turns and runs are shared between principals, and between the people that one of them
-/// asks for.
+/// Owner of a queued task. Turns and runs are shared between principals, and between the people on whose behalf a
+/// principal calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkOwner {
-    /// Who asked.
+    /// The calling principal.
     pub principal: PrincipalId,
-    /// The group of the person on whose behalf it was asked, from 1 to 15; 0 if no person was named.
+    /// Group of the person on whose behalf the task was created, 1 to 15; 0 if no person was named.
     pub group: u8,
 }
 
 impl WorkOwner {
-    /// The owner of a task, with the name of the person on whose behalf it was begun.
+    /// The owner of a task, with the name of the person on whose behalf it was created.
     pub fn new(task: &Task, person: Option<&str>) -> Self {
         Self {
             principal: task.owner.clone(),
-            group: person.map_or(0, group_of),
+            group: person.map_or(0, person_group),
         }
     }
 }
 
-/// The group of a person: the same on every node and after every start, for it is stored.
-fn group_of(person: &str) -> u8 {
+/// Group of a person. It is stored, so it must be the same on every node and after every restart.
+fn person_group(person: &str) -> u8 {
     let hash = Sha256::digest(person);
-    hash.first().copied().unwrap_or_default() % GROUPS + 1
+    hash.first().copied().unwrap_or_default() % PERSON_GROUPS + 1
 }
 
-/// What a task of this priority adds to the turn of its owner.
+/// Virtual-time cost that a task of this priority adds to its owner's turn.
 ///
-/// LOW is for when an agent is idle, so it is far behind all others.
+/// LOW is for idle agents, so it is far behind all others.
 pub const fn turn_cost(priority: Priority) -> i64 {
     match priority {
         Priority::Urgent => 1,
@@ -53,63 +53,65 @@ pub const fn turn_cost(priority: Priority) -> i64 {
     }
 }
 
-/// The turn of a task that is queued now: `taken` is the greatest turn that was taken from the queue, `last` the
-/// greatest of those that wait with the same owner and priority.
-pub fn next_turn(taken: i64, last: Option<i64>, priority: Priority) -> i64 {
-    let start = last.map_or(taken, |last| last.max(taken));
+/// Turn of a task that is queued now: `last_claimed` is the highest turn claimed from the queue, `last_queued` the
+/// highest turn waiting with the same owner and priority.
+pub fn next_turn(last_claimed: i64, last_queued: Option<i64>, priority: Priority) -> i64 {
+    let start = last_queued.map_or(last_claimed, |last| last.max(last_claimed));
     start.saturating_add(turn_cost(priority))
 }
 
-/// Below this many run slots a caller may hold all of them: to keep one of two free would halve what a single caller
-/// gets.
-const SHARED_FROM: usize = 4;
+/// Below this many run slots one caller may use all of them: reserving one of two would halve the throughput of a
+/// single caller.
+const MIN_SHARED_SLOTS: usize = 4;
 
-/// How many of these run slots one principal may hold: all but an eighth, which is at least one, so that others find
-/// a slot however long its runs take.
+/// Maximum number of run slots for one principal: all but an eighth (at least one), so that others find a free slot
+/// however long its runs take.
 pub fn principal_share(slots: usize) -> usize {
-    if slots < SHARED_FROM {
+    if slots < MIN_SHARED_SLOTS {
         return slots.max(1);
     }
     slots - (slots / 8).max(1)
 }
 
-/// How many of them one group of a principal's people may hold: the same share of the principal's share.
+/// Maximum number of run slots for one group of a principal's people: the same share of the principal's share.
 fn group_share(slots: usize) -> usize {
     principal_share(principal_share(slots))
 }
 
-/// Who has how many runs on a node, and how many each may have. Without slots nothing is limited.
+/// Runs per owner on a node, and their limits. Without slots nothing is limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunShares {
-    /// The run slots of the node.
-    node: Option<usize>,
-    /// The run slots of each agent.
-    agents: BTreeMap<AgentId, usize>,
+    /// Number of run slots of the node.
+    node_slots: Option<usize>,
+    /// Number of run slots of each agent.
+    agent_slots: BTreeMap<AgentId, usize>,
     running: BTreeMap<(AgentId, WorkOwner), usize>,
 }
 
 impl RunShares {
-    /// Shares of these run slots, none of them taken.
-    pub fn new(node: usize, agents: impl IntoIterator<Item = (AgentId, usize)>) -> Self {
+    /// Creates shares of these run slots, all of them free.
+    pub fn new(node_slots: usize, agent_slots: impl IntoIterator<Item = (AgentId, usize)>) -> Self {
         Self {
-            node: Some(node),
-            agents: agents.into_iter().collect(),
+            node_slots: Some(node_slots),
+            agent_slots: agent_slots.into_iter().collect(),
             running: BTreeMap::new(),
         }
     }
 
-    /// Whether this owner may have one more run of this agent.
+    /// Returns true if this owner may start one more run of this agent.
     pub fn admits(&self, agent: &AgentId, owner: &WorkOwner) -> bool {
-        let of_agent = self.agents.get(agent).copied();
-        self.fits(of_agent, Some(agent), owner) && self.fits(self.node, None, owner)
+        let agent_slots = self.agent_slots.get(agent).copied();
+        self.fits(agent_slots, Some(agent), owner) && self.fits(self.node_slots, None, owner)
     }
 
-    /// Whether one more run fits into the shares of these slots, counting the runs of one agent or of all.
-    fn fits(&self, slots: Option<usize>, of: Option<&AgentId>, owner: &WorkOwner) -> bool {
+    /// Returns true if one more run fits into the shares of these slots, counting the runs of one agent or of all.
+    fn fits(&self, slots: Option<usize>, only_agent: Option<&AgentId>, owner: &WorkOwner) -> bool {
         let Some(slots) = slots else { return true };
         let (mut principal, mut group) = (0, 0);
         for ((agent, holder), runs) in &self.running {
-            if of.is_some_and(|of| of != agent) || holder.principal != owner.principal {
+            if only_agent.is_some_and(|only_agent| only_agent != agent)
+                || holder.principal != owner.principal
+            {
                 continue;
             }
             principal += runs;
@@ -120,13 +122,13 @@ impl RunShares {
         principal < principal_share(slots) && (owner.group == 0 || group < group_share(slots))
     }
 
-    /// Counts one more run.
+    /// Counts a started run.
     pub fn add(&mut self, agent: &AgentId, owner: &WorkOwner) {
         let key = (agent.clone(), owner.clone());
         *self.running.entry(key).or_default() += 1;
     }
 
-    /// Counts one run less.
+    /// Counts a finished run.
     pub fn remove(&mut self, agent: &AgentId, owner: &WorkOwner) {
         let key = (agent.clone(), owner.clone());
         if let Some(runs) = self.running.get_mut(&key) {
@@ -137,8 +139,11 @@ impl RunShares {
         }
     }
 
-    /// Those who run something and may have no more of this agent.
-    pub fn at_share<'a>(&'a self, agent: &'a AgentId) -> impl Iterator<Item = &'a WorkOwner> {
+    /// Owners with runs that may not start another one of this agent.
+    pub fn owners_at_limit<'a>(
+        &'a self,
+        agent: &'a AgentId,
+    ) -> impl Iterator<Item = &'a WorkOwner> {
         let owners = self.running.keys().map(|(_, owner)| owner);
         owners.filter(move |owner| !self.admits(agent, owner))
     }

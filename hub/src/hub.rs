@@ -1,14 +1,14 @@
-//! The hub itself: every method decides who may, applies a rule, and commits what follows from it.
+//! The hub: every method authorizes the caller, applies a rule, and commits the consequences.
 
 use crate::agent::Registry;
-use crate::bus::{Bus, News};
+use crate::bus::{Bus, BusMessage};
 use crate::clock::{Clock, IdSource};
 use crate::error::HubError;
 use crate::event::{Event, Subject};
 use crate::fairness::WorkOwner;
+use crate::gcra::{Charge, Rate};
 use crate::limits::Limits;
-use crate::ports::{Commit, Fence, Op, Store, StoreError, Wake, WorkClaim, WorkItem};
-use crate::quota::{Charge, Rate};
+use crate::ports::{ChangeHint, Commit, Fence, Op, Store, StoreError, WorkClaim, WorkItem};
 use crate::task::Task;
 use crate::topic::Signal;
 use interzone_protocol::vocab::{Timestamp, Topic};
@@ -17,55 +17,55 @@ use std::sync::{Arc, OnceLock, RwLock, Weak};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
-mod draft;
-mod forget;
-mod holdings;
-mod mail;
+mod feedback;
+mod inbox_outbox;
 mod matcher;
-mod pushes;
+mod node_leases;
+mod push_subscriptions;
+mod redact_urls;
+mod restore;
 mod run;
 mod streams;
 mod sweep;
-mod talks;
+mod task_change;
 mod tasks;
 mod topics;
-mod unpack;
 mod view;
 mod watch;
 
-pub use holdings::HeldEntry;
-pub use mail::NewEntry;
-pub use pushes::{Delivered, NewPush};
-pub use run::{Begins, Birth, Desk, Run, Seat, TurnStart};
+pub use inbox_outbox::NewOutboxEntry;
+pub use node_leases::LeasedEntry;
+pub use push_subscriptions::{NewPushSubscription, PushDelivery};
+pub use run::{Dispatch, Run, RunFuture, RunSlot, SlotProvider, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
-pub use tasks::{Begun, NewTask, Once, TaskDetail, TaskPage};
-pub use topics::{NewSubscription, Published};
+pub use tasks::{IdempotencyKey, NewTask, StartedTask, TaskDetail, TaskPage};
+pub use topics::{NewSubscription, PublishResult};
 pub use view::TaskView;
-pub use watch::{Seen, Watch};
+pub use watch::{Watch, WatchItem};
 
-use holdings::Holdings;
 use matcher::Matcher;
+use node_leases::NodeLeases;
 
-/// How often a decision is made again because somebody else was faster. Each round, somebody gets
-/// on, so this many rounds are lost only by one of very many who write to the same thing at once.
-const ROUNDS: u32 = 64;
+/// Maximum number of retries after a write conflict (optimistic concurrency). In each round at least one writer
+/// succeeds, so only one of very many concurrent writers of the same object can exhaust them.
+const MAX_CAS_RETRIES: u32 = 64;
 
-/// How many events are read at once for a crowd. More than a watcher may fall behind would be of no use.
-const CROWD_PAGE: usize = 16;
+/// Number of events read at once for a fan-out. More than a watcher may lag would be of no use.
+const FANOUT_PAGE_SIZE: usize = 16;
 
-/// How many hints are passed on together at most.
-const GROUP: usize = 256;
+/// Maximum number of change hints forwarded together.
+const HINT_BATCH_LIMIT: usize = 256;
 
-/// How many messages or artifacts get their large contents back before their size is looked at.
-const UNPACKED_AT_ONCE: usize = 4;
+/// Number of messages or artifacts restored from blobs before their size is checked.
+const RESTORE_BATCH_SIZE: usize = 4;
 
-/// The one domain that all dialects share. Cheap to copy: copies are the same hub.
+/// The domain core shared by all dialects. Cheap to clone: clones share the same hub.
 #[derive(Clone)]
 pub struct Hub {
-    inner: Arc<Inner>,
+    inner: Arc<HubInner>,
 }
 
-struct Inner {
+struct HubInner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
@@ -73,18 +73,18 @@ struct Inner {
     limits: Limits,
     bus: Bus,
     matcher: Matcher,
-    holdings: Holdings,
-    /// Who gives tasks to agents on this node, if anybody does.
-    desk: RwLock<Option<Weak<Desk>>>,
-    /// Reads the name of the person on whose behalf a task was begun.
+    leases: NodeLeases,
+    /// Provides run slots on this node, if the node runs agents.
+    slot_provider: RwLock<Option<Weak<SlotProvider>>>,
+    /// Reads the name of the person on whose behalf a task was created.
     person_reader: OnceLock<PersonReader>,
 }
 
-/// Reads the name of the person on whose behalf a task was begun, if its caller named one.
+/// Reads the name of the person on whose behalf a task was created, if its caller named one.
 pub type PersonReader = fn(&Task) -> Option<String>;
 
 impl Hub {
-    /// A hub on a store.
+    /// Creates a hub on a store.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -94,7 +94,7 @@ impl Hub {
     ) -> Self {
         let (bus, matcher) = (Bus::default(), Matcher::default());
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(HubInner {
                 store,
                 clock,
                 ids,
@@ -102,27 +102,27 @@ impl Hub {
                 limits,
                 bus,
                 matcher,
-                holdings: Holdings::default(),
-                desk: RwLock::default(),
+                leases: NodeLeases::default(),
+                slot_provider: RwLock::default(),
                 person_reader: OnceLock::new(),
             }),
         }
     }
 
-    /// Sets how the person on whose behalf a task was begun is found, so that the people of one caller take turns in
-    /// the queue. The first reader stays.
+    /// Sets the function that finds the person on whose behalf a task was created, so that the people of one caller
+    /// share the queue fairly. Only the first call has an effect.
     pub fn set_person_reader(&self, reader: PersonReader) {
         self.inner.person_reader.get_or_init(|| reader);
     }
 
-    /// Whose a task is in the queue.
+    /// Returns the owner of a task for fair queueing.
     fn work_owner(&self, task: &Task) -> WorkOwner {
         let reader = self.inner.person_reader.get();
         let person = reader.and_then(|read| read(task));
         WorkOwner::new(task, person.as_deref())
     }
 
-    /// How much of everything there may be.
+    /// The configured limits.
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
@@ -132,12 +132,12 @@ impl Hub {
         &self.inner.agents
     }
 
-    /// The store, for what needs no rule: depths, checks, dead letters.
+    /// The store, for operations without hub rules: depths, checks, dead letters.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// The present moment.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
     }
@@ -145,135 +145,138 @@ impl Hub {
     /// Charges a quota.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn charge(&self, key: &str, rate: Rate, cost: u32) -> Result<Charge, HubError> {
         Ok(self.store().charge(key, rate, cost, self.now()).await?)
     }
 
-    /// Passes the store's hints on to those who watch, until told to stop, and tells them to `also`, first and
-    /// by the group. Whoever wires the hub up runs this in the background; without it, watchers learn of other
-    /// nodes' events by looking now and then. It hears what is hinted at from the moment on that it is made.
-    pub fn pass_on_wakes<F: FnMut(&[Wake]) + Send>(
+    /// Forwards the store's change hints to the watchers until canceled, after passing them to `on_changes` in batches.
+    /// Run it in the background; without it, watchers learn of other nodes' events only by polling. It receives all
+    /// hints from the time of this call on.
+    pub fn forward_changes<F: FnMut(&[ChangeHint]) + Send>(
         &self,
         stop: CancellationToken,
-        mut also: F,
+        mut on_changes: F,
     ) -> impl Future<Output = ()> + Send + use<F> {
-        let (hub, mut wakes) = (self.clone(), self.store().wakes());
+        let (hub, mut hints) = (self.clone(), self.store().subscribe_changes());
         async move {
-            let _feeding = hub.inner.bus.feed();
+            let _guard = hub.inner.bus.forwarding();
             let mut stopped = pin!(stop.cancelled());
-            let mut group = Vec::new();
+            let mut batch = Vec::new();
             loop {
-                let wake = tokio::select! {
+                let received = tokio::select! {
                     biased;
                     () = &mut stopped => return,
-                    wake = wakes.recv() => wake,
+                    wake = hints.recv() => wake,
                 };
-                group.push(match wake {
+                batch.push(match received {
                     Ok(wake) => wake,
-                    Err(RecvError::Lagged(_)) => Wake::Everything,
+                    Err(RecvError::Lagged(_)) => ChangeHint::Everything,
                     Err(RecvError::Closed) => return,
                 });
-                // Hints come by the group; those that are there need no waiting.
-                while group.len() < GROUP {
-                    group.push(match wakes.try_recv() {
+                // Hints arrive in batches; take those already received without waiting.
+                while batch.len() < HINT_BATCH_LIMIT {
+                    batch.push(match hints.try_recv() {
                         Ok(wake) => wake,
-                        Err(TryRecvError::Lagged(_)) => Wake::Everything,
+                        Err(TryRecvError::Lagged(_)) => ChangeHint::Everything,
                         Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                     });
                 }
-                also(&group);
-                for wake in group.drain(..) {
-                    hub.pass_on(&wake).await;
+                on_changes(&batch);
+                for hint in batch.drain(..) {
+                    hub.forward_change(&hint).await;
                 }
             }
         }
     }
 
-    /// Passes on one hint. What many wait for is read once and told to all; otherwise each watcher reads
-    /// for itself.
-    async fn pass_on(&self, wake: &Wake) {
+    /// Forwards one hint. For a subject with many watchers the events are read once and published to all; otherwise
+    /// each watcher reads for itself.
+    async fn forward_change(&self, hint: &ChangeHint) {
         let bus = &self.inner.bus;
-        // Whoever comes to watch from now on reads the log first.
-        if matches!(wake, Wake::Subject(subject, _) if !bus.is_watched(subject)) {
+        // A later watcher reads the log first.
+        if matches!(hint, ChangeHint::Subject(subject, _) if !bus.is_watched(subject)) {
             return;
         }
-        if let Wake::Subject(subject, seq) = wake
-            && let Some(after) = bus.crowd_behind(subject, *seq)
-            && let Ok(events) = self.store().events(subject, after, CROWD_PAGE).await
+        if let ChangeHint::Subject(subject, seq) = hint
+            && let Some(after) = bus.fanout_after(subject, *seq)
+            && let Ok(events) = self.store().events(subject, after, FANOUT_PAGE_SIZE).await
         {
             for event in events {
-                bus.tell(subject, News::Event(Arc::new(event)));
+                bus.publish(subject, BusMessage::Event(Arc::new(event)));
             }
         }
-        bus.wake(wake);
+        bus.apply_hint(hint);
     }
 
     fn new_id(&self, now: Timestamp) -> String {
         self.inner.ids.next(now)
     }
 
-    /// Writes a commit and tells those who watch. Subscriptions that have changed meanwhile are read
-    /// and matched again; everything else is for the caller to decide again. Answers how many
-    /// deliveries the signals have become.
+    /// Writes a commit and publishes its events to the watchers. If the subscriptions have changed meanwhile, they are
+    /// read and matched again; all other conflicts are returned to the caller. Returns the number of signal
+    /// deliveries.
     async fn commit(
         &self,
         at: Timestamp,
         fence: Option<Fence>,
         ops: Vec<Op>,
-        signals: Vec<Emitted>,
+        signals: Vec<Emission>,
     ) -> Result<usize, StoreError> {
-        let committed = self.commit_and_claim(at, fence, ops, signals, None).await?;
-        Ok(committed.delivered)
+        let result = self.commit_and_claim(at, fence, ops, signals, None).await?;
+        Ok(result.deliveries)
     }
 
-    /// The same, and claims in the same commit what is wanted.
+    /// Like [`Self::commit`], and claims work in the same commit.
     async fn commit_and_claim(
         &self,
         at: Timestamp,
         fence: Option<Fence>,
         ops: Vec<Op>,
-        signals: Vec<Emitted>,
+        signals: Vec<Emission>,
         claim: Option<&WorkClaim>,
-    ) -> Result<Committed, StoreError> {
-        for _ in 0..ROUNDS {
+    ) -> Result<CommitResult, StoreError> {
+        for _ in 0..MAX_CAS_RETRIES {
             let (epoch, publish) = self
                 .inner
                 .matcher
-                .publish(self.store().as_ref(), at, &signals)
+                .publish_ops(self.store().as_ref(), at, &signals)
                 .await?;
-            let delivered = publish.iter().map(deliveries).sum();
-            let mut all = ops.clone();
-            all.extend(publish);
+            let delivered = publish.iter().map(count_deliveries).sum();
+            let mut all_ops = ops.clone();
+            all_ops.extend(publish);
             let id = self.new_id(at);
             let commit = Commit {
                 id,
                 at,
                 fence: fence.clone(),
                 epoch: Some(epoch),
-                ops: all,
+                ops: all_ops,
             };
-            let done = match claim {
+            let result = match claim {
                 Some(claim) => self.store().commit_and_claim(commit, claim).await,
                 None => self.store().commit(commit).await.map(|()| Vec::new()),
             };
-            match done {
-                Err(StoreError::StaleSubscriptions) => self.inner.matcher.forget(),
+            match result {
+                Err(StoreError::StaleSubscriptions) => self.inner.matcher.invalidate(),
                 Err(error) => return Err(error),
                 Ok(items) => {
-                    self.tell(&ops, at);
-                    return Ok(Committed { delivered, items });
+                    self.publish_events(&ops, at);
+                    return Ok(CommitResult {
+                        deliveries: delivered,
+                        claimed: items,
+                    });
                 }
             }
         }
         Err(StoreError::Conflict)
     }
 
-    /// Tells those who watch of the events that a commit has written.
-    fn tell(&self, ops: &[Op], at: Timestamp) {
+    /// Publishes the events of a commit to the watchers.
+    fn publish_events(&self, ops: &[Op], at: Timestamp) {
         let bus = &self.inner.bus;
         for op in ops {
-            // Most events have no watcher, and a copy is only for those who have.
+            // Most events have no watcher, and only those that have need a copy.
             if let Op::AppendEvent(row) = op
                 && bus.is_watched(&row.subject)
             {
@@ -283,44 +286,44 @@ impl Hub {
                     at,
                     body: row.body.clone(),
                 };
-                bus.tell(&row.subject, News::Event(Arc::new(event)));
+                bus.publish(&row.subject, BusMessage::Event(Arc::new(event)));
             }
         }
     }
 }
 
-/// What came of a commit.
-struct Committed {
-    /// How many deliveries its signals have become.
-    delivered: usize,
-    /// What was claimed along with it.
-    items: Vec<WorkItem>,
+/// Result of a commit.
+struct CommitResult {
+    /// Number of signal deliveries.
+    deliveries: usize,
+    /// Work that was claimed in the same commit.
+    claimed: Vec<WorkItem>,
 }
 
-/// What goes out on topics along with a commit, and who may hear it.
-enum Emitted {
+/// Signals to publish with a commit, with their audience.
+enum Emission {
     /// A signal.
-    Signal(Signal, Audience),
-    /// Events of a task. Mostly nobody listens, so they become signals only for those who do.
-    OfTask(draft::TaskEvents),
+    Signal(Signal, SignalAudience),
+    /// Events of a task, turned into signals only if there are matching subscriptions, which is rare.
+    TaskEvents(task_change::TaskSignals),
 }
 
-/// Who may hear a signal, on top of matching its topic.
-enum Audience {
-    /// Everyone.
+/// Receivers of a signal, in addition to matching its topic.
+enum SignalAudience {
+    /// All subscribers.
     All,
-    /// Only these.
+    /// Only these principals.
     Only(Vec<String>),
 }
 
-fn deliveries(op: &Op) -> usize {
+fn count_deliveries(op: &Op) -> usize {
     match op {
         Op::Publish { to, .. } => to.len(),
         _ => 0,
     }
 }
 
-/// The topic of a subject's events of one kind.
+/// Topic of a subject's events of one kind.
 fn event_topic(subject: &Subject, name: &str) -> Option<Topic> {
     let (kind, id) = match subject {
         Subject::Task(id) => ("task", id.as_str()),
@@ -329,8 +332,8 @@ fn event_topic(subject: &Subject, name: &str) -> Option<Topic> {
     Topic::new(format!("{kind}.{id}.{name}")).ok()
 }
 
-/// What a lost race means for the caller once all rounds are over.
-fn contended(error: StoreError) -> HubError {
+/// Maps a write conflict that remains after all retries to a hub error.
+fn map_conflict(error: StoreError) -> HubError {
     match error {
         StoreError::Conflict | StoreError::StaleSubscriptions => HubError::Contended,
         StoreError::Fenced => HubError::Stopped,

@@ -1,16 +1,16 @@
-//! How much of everything there may be. Every number can be configured; none can be absent.
+//! Size and count limits. Every limit is configurable; none can be disabled.
 
 use crate::error::HubError;
-use crate::packed::HasParts;
-use interzone_protocol::vocab::{Json, Members, Message, Metadata, Part};
+use crate::offload::HasParts;
+use interzone_protocol::vocab::{ExtraFields, Message, Metadata, Part, VerbatimJson};
 use std::time::Duration;
 
-/// The limits.
+/// Size and count limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one message or artifact, contents included: a file of 25 MB in base64, and words.
+    /// Bytes of one message or artifact, contents included: a 25 MB file in base64, plus text.
     pub message_bytes: usize,
-    /// Bytes of all messages of a task, or of all its artifacts, that are read at once.
+    /// Bytes of all messages, or all artifacts, of a task in one read.
     pub task_bytes: usize,
     /// Parts of one message or artifact.
     pub parts: usize,
@@ -23,19 +23,19 @@ pub struct Limits {
     /// Participants of a stream.
     pub participants: usize,
     /// Push subscriptions of a task.
-    pub pushes: usize,
+    pub push_subscriptions: usize,
     /// Patterns of a subscription.
     pub patterns: usize,
     /// Subscriptions of one principal.
     pub subscriptions: usize,
     /// Bytes of a signal.
     pub signal_bytes: usize,
-    /// Tasks in one page of a list.
-    pub page: usize,
-    /// How often a task is begun again when its node dies, the first time included.
+    /// Tasks per page of a list.
+    pub page_size: usize,
+    /// Maximum number of attempts when a task's node dies, including the first.
     pub attempts: u32,
-    /// How long a stream may be silent before it is closed.
-    pub stream_idle: Duration,
+    /// Idle time after which a stream is closed.
+    pub stream_idle_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -48,24 +48,28 @@ impl Default for Limits {
             artifacts: 256,
             metadata_bytes: 64 * 1024,
             participants: 100,
-            pushes: 32,
+            push_subscriptions: 32,
             patterns: 100,
             subscriptions: 1_000,
             signal_bytes: 10 * 1024 * 1024,
-            page: 100,
+            page_size: 100,
             attempts: 3,
-            stream_idle: Duration::from_secs(3_600),
+            stream_idle_timeout: Duration::from_secs(3_600),
         }
     }
 }
 
 impl Limits {
-    /// The bytes that parts count for, contents included.
-    pub fn bytes_of(parts: &[Part]) -> usize {
+    /// Size of parts in bytes, contents included.
+    pub fn parts_size(parts: &[Part]) -> usize {
         size_of_parts(parts)
     }
 
-    pub(crate) fn parts<T: HasParts>(&self, what: &'static str, value: &T) -> Result<(), HubError> {
+    pub(crate) fn check_parts<T: HasParts>(
+        &self,
+        what: &'static str,
+        value: &T,
+    ) -> Result<(), HubError> {
         let parts = value.parts();
         if parts.len() > self.parts {
             return Err(HubError::TooMany {
@@ -73,56 +77,64 @@ impl Limits {
                 limit: self.parts,
             });
         }
-        at_most(what, size_of_parts(parts), self.message_bytes)
+        check_bytes(what, size_of_parts(parts), self.message_bytes)
     }
 
-    /// All messages or artifacts of a task that were read so far.
+    /// Checks the size of all messages or artifacts of a task read so far.
     pub(crate) fn read(&self, bytes: usize) -> Result<(), HubError> {
-        at_most("the task as a whole", bytes, self.task_bytes)
+        check_bytes("the complete task", bytes, self.task_bytes)
     }
 
-    /// A message as a whole: its parts, what is attached to it, and what we do not know of it.
-    pub(crate) fn message(&self, message: &Message) -> Result<(), HubError> {
-        self.parts("the message", message)?;
-        self.metadata(message.metadata())?;
-        at_most(
-            "what else is in the message",
-            size_of(message.extra()),
+    /// Checks a message: its parts, metadata and unknown fields.
+    pub(crate) fn check_message(&self, message: &Message) -> Result<(), HubError> {
+        self.check_parts("the message", message)?;
+        self.check_metadata(message.metadata())?;
+        check_bytes(
+            "unknown fields of the message",
+            size_of_extra(message.extra()),
             self.metadata_bytes,
         )
     }
 
-    /// Why something ends, in somebody's words.
-    pub(crate) fn reason(&self, reason: Option<&str>) -> Result<(), HubError> {
-        at_most(
+    /// Checks the free-text reason of an end or cancellation.
+    pub(crate) fn check_reason(&self, reason: Option<&str>) -> Result<(), HubError> {
+        check_bytes(
             "the reason",
             reason.map_or(0, str::len),
             self.metadata_bytes,
         )
     }
 
-    /// What is kept for somebody else to read: where a push goes, how signals get there.
-    pub(crate) fn about(&self, what: &'static str, about: Option<&Json>) -> Result<(), HubError> {
-        at_most(
+    /// Checks opaque JSON kept for others: the target of a push subscription, the delivery of signals.
+    pub(crate) fn check_target(
+        &self,
+        what: &'static str,
+        target: Option<&VerbatimJson>,
+    ) -> Result<(), HubError> {
+        check_bytes(
             what,
-            about.map_or(0, |about| about.as_str().len()),
+            target.map_or(0, |target| target.as_str().len()),
             self.metadata_bytes,
         )
     }
 
-    pub(crate) fn metadata(&self, metadata: Option<&Metadata>) -> Result<(), HubError> {
-        at_most(
+    pub(crate) fn check_metadata(&self, metadata: Option<&Metadata>) -> Result<(), HubError> {
+        check_bytes(
             "metadata",
             metadata.map_or(0, |m| m.as_str().len()),
             self.metadata_bytes,
         )
     }
 
-    pub(crate) fn signal(&self, body: &Json) -> Result<(), HubError> {
-        at_most("a signal", body.as_str().len(), self.signal_bytes)
+    pub(crate) fn check_signal(&self, body: &VerbatimJson) -> Result<(), HubError> {
+        check_bytes("a signal", body.as_str().len(), self.signal_bytes)
     }
 
-    pub(crate) fn count(what: &'static str, count: usize, limit: usize) -> Result<(), HubError> {
+    pub(crate) fn check_count(
+        what: &'static str,
+        count: usize,
+        limit: usize,
+    ) -> Result<(), HubError> {
         if count > limit {
             Err(HubError::TooMany { what, limit })
         } else {
@@ -131,7 +143,7 @@ impl Limits {
     }
 }
 
-fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubError> {
+fn check_bytes(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubError> {
     if bytes > limit {
         Err(HubError::TooLarge { what, limit })
     } else {
@@ -139,7 +151,7 @@ fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), HubErro
     }
 }
 
-/// The bytes of parts, contents included.
+/// Size of parts in bytes, contents included.
 pub(crate) fn size_of_parts(parts: &[Part]) -> usize {
     parts.iter().map(size_of_part).sum()
 }
@@ -148,11 +160,11 @@ fn size_of_part(part: &Part) -> usize {
     part.content().map_or(0, |content| content.as_str().len())
         + part.filename().map_or(0, str::len)
         + part.media_type().map_or(0, str::len)
-        + size_of(part.extra())
+        + size_of_extra(part.extra())
 }
 
-fn size_of(members: &Members) -> usize {
-    members
+fn size_of_extra(fields: &ExtraFields) -> usize {
+    fields
         .iter()
         .map(|(name, value)| name.len() + value.as_str().len())
         .sum()

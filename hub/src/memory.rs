@@ -1,11 +1,11 @@
-//! Memory for what is read on behalf of a caller. How much of it there is, and for whom, is decided outside.
+//! Port for the memory budget of reads made on behalf of a caller. The size of the budget is decided by the caller.
 
 use async_trait::async_trait;
 
-/// Memory that is reserved before something is read into it, for as long as this lives.
+/// Memory reservation, made before data is read; released on drop.
 #[async_trait]
 pub trait ReadMemory: Send + Sync {
-    /// Reserves so many bytes more. It may wait for others to give some back, for a bounded time; says whether
-    /// there was that much.
+    /// Reserves this many bytes more. May wait, for a bounded time, until others release memory. Returns whether the
+    /// reservation succeeded.
     async fn reserve(&self, bytes: usize) -> bool;
 }

@@ -1,93 +1,93 @@
-//! The outbox: the only durable way out.
+//! Outbox: the only durable way for data to leave the hub.
 //!
-//! What must leave is written in the same commit as the change that causes it. Whoever carries it
-//! claims it, sends it, and says what became of it.
+//! An entry is written in the same commit as the change that causes it. A delivery worker leases it, sends
+//! it, and records the result.
 
 use crate::event::Subject;
-use interzone_protocol::vocab::{DeliveryId, Json, PrincipalId, Timestamp};
+use interzone_protocol::vocab::{DeliveryId, PrincipalId, Timestamp, VerbatimJson};
 use std::time::Duration;
 
-/// Something that must leave.
+/// An outgoing delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboxEntry {
-    /// Its id, the same on every attempt, so that receivers can tell a repetition.
+    /// Delivery id, the same on every attempt, so that receivers can detect duplicates.
     pub id: DeliveryId,
-    /// Which way it leaves: each carrier claims its own channel.
+    /// Delivery channel: each worker leases entries of its own channels.
     pub channel: String,
-    /// What makes it the same entry: a second one with this channel and key is not added.
+    /// Deduplication key: a second entry with the same channel and key is not added.
     pub key: String,
-    /// Entries of one group leave one after another, in the order in which they were added; one
-    /// that waits for its next attempt holds up those behind it, one that is dead does not.
+    /// Entries of one group are delivered one at a time in insertion order; an entry that waits for a retry
+    /// blocks those behind it, a dead one does not.
     pub group: Option<String>,
-    /// For whom it leaves.
+    /// Owner of the delivery.
     pub owner: PrincipalId,
-    /// What it is about.
+    /// Subject of the delivery.
     pub subject: Option<Subject>,
-    /// What leaves, and where to: the carrier's business, not the hub's.
-    pub payload: Json,
-    /// When it was added.
+    /// Content and destination, interpreted by the channel's worker only.
+    pub payload: VerbatimJson,
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it may leave, or leave again.
+    /// Time of the next attempt.
     pub due_at: Timestamp,
-    /// How often it has been claimed, this time included; zero if it has not.
+    /// Number of attempts, including the current one; zero before the first.
     pub attempt: u32,
-    /// What went wrong the last time, in words for the operator.
+    /// Last error, for the operator.
     pub error: Option<String>,
 }
 
-/// What became of an attempt.
+/// Result of a delivery attempt, to be persisted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settlement {
-    /// It arrived.
+pub enum DeliveryResult {
+    /// The attempt succeeded.
     Delivered,
-    /// It did not, and is to be tried again.
+    /// The attempt failed and is to be retried.
     Retry {
-        /// When.
+        /// Time of the retry.
         due_at: Timestamp,
-        /// Why it did not, in words for the operator; nothing of its content.
+        /// The error, for the operator; contains no content.
         error: String,
     },
-    /// It never will; the operator sees it and may replay it.
+    /// The delivery failed permanently (dead letter); the operator sees it and may replay it.
     Dead {
-        /// Why, in words for the operator; nothing of its content.
+        /// The error, for the operator; contains no content.
         error: String,
     },
 }
 
-/// How far an entry has come, without what it carries.
+/// Delivery status of an entry, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// Its id.
+pub struct DeliveryStatus {
+    /// Delivery id.
     pub id: DeliveryId,
-    /// What makes it the same entry.
+    /// Deduplication key.
     pub key: String,
-    /// Where it stands.
-    pub fate: Fate,
-    /// When it was added.
+    /// Delivery state.
+    pub state: DeliveryState,
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it leaves next, if it waits.
+    /// Time of the next attempt, while it waits.
     pub due_at: Timestamp,
-    /// When it arrived or was given up.
+    /// Time at which it was delivered or dead-lettered.
     pub settled_at: Option<Timestamp>,
-    /// How often it has been tried.
+    /// Number of attempts.
     pub attempt: u32,
-    /// What went wrong the last time, in words for the operator.
+    /// Last error, for the operator.
     pub error: Option<String>,
 }
 
-/// Where an entry stands.
+/// Delivery state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is due, or will be.
+pub enum DeliveryState {
+    /// Due now or later.
     Waiting,
-    /// It arrived.
+    /// Delivered.
     Delivered,
-    /// It was given up.
+    /// Dead-lettered.
     Dead,
 }
 
-impl Fate {
-    /// The word for it.
+impl DeliveryState {
+    /// Stable name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -97,36 +97,35 @@ impl Fate {
     }
 }
 
-/// When to try again, and when to give up.
+/// Exponential backoff with jitter and an attempt limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How long to wait after the first failure.
-    pub first: Duration,
-    /// The longest wait; each is twice the one before.
-    pub longest: Duration,
-    /// How many attempts there are in all.
-    pub attempts: u32,
+    /// Delay after the first failure.
+    pub initial_delay: Duration,
+    /// Maximum delay; each delay is twice the one before.
+    pub max_delay: Duration,
+    /// Maximum number of attempts.
+    pub max_attempts: u32,
 }
 
 impl RetryPolicy {
-    /// How long to wait after attempt number `attempt` (the first is one) has failed, or nothing
-    /// if that was the last.
+    /// Delay after attempt number `attempt` (from one) has failed, or `None` if that was the last.
     ///
-    /// Half of the wait is fixed and half is random, so that what failed together is not tried
-    /// again together. `random` is any number.
-    pub fn wait_after(&self, attempt: u32, random: u64) -> Option<Duration> {
-        if attempt >= self.attempts {
+    /// Half of the delay is fixed and half is random, so that deliveries that failed together are not retried
+    /// together. `random` is any number.
+    pub fn delay_after(&self, attempt: u32, random: u64) -> Option<Duration> {
+        if attempt >= self.max_attempts {
             return None;
         }
-        let doubled = self.first.saturating_mul(
+        let doubled = self.initial_delay.saturating_mul(
             1_u32
                 .checked_shl(attempt.saturating_sub(1))
                 .unwrap_or(u32::MAX),
         );
-        let wait = doubled.min(self.longest);
-        let half = u64::try_from(wait.as_millis() / 2).unwrap_or(u64::MAX);
+        let delay = doubled.min(self.max_delay);
+        let half = u64::try_from(delay.as_millis() / 2).unwrap_or(u64::MAX);
         Some(
-            wait - Duration::from_millis(half)
+            delay - Duration::from_millis(half)
                 + Duration::from_millis(random % half.saturating_add(1)),
         )
     }
@@ -136,9 +135,9 @@ impl RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            first: Duration::from_secs(2),
-            longest: Duration::from_secs(60),
-            attempts: 5,
+            initial_delay: Duration::from_secs(2),
+            max_delay: Duration::from_secs(60),
+            max_attempts: 5,
         }
     }
 }
@@ -148,29 +147,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_end() {
+    fn delays_double_up_to_max_until_attempts_end() {
         let policy = RetryPolicy {
-            first: Duration::from_secs(1),
-            longest: Duration::from_secs(6),
-            attempts: 5,
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(6),
+            max_attempts: 5,
         };
-        for (attempt, least, most) in [
+        for (attempt, min, max) in [
             (1, 500, 1000),
             (2, 1000, 2000),
             (3, 2000, 4000),
             (4, 3000, 6000),
         ] {
             for random in [0, 1, 499, 500, u64::MAX] {
-                let wait = policy.wait_after(attempt, random).unwrap().as_millis();
-                assert!((least..=most).contains(&wait), "{attempt} {random} {wait}");
+                let delay = policy.delay_after(attempt, random).unwrap().as_millis();
+                assert!((min..=max).contains(&delay), "{attempt} {random} {}", delay);
             }
         }
-        assert_eq!(policy.wait_after(5, 0), None);
-        assert_eq!(policy.wait_after(u32::MAX, 0), None);
-        let endless = RetryPolicy {
-            attempts: u32::MAX,
+        assert_eq!(policy.delay_after(5, 0), None);
+        assert_eq!(policy.delay_after(u32::MAX, 0), None);
+        let unlimited = RetryPolicy {
+            max_attempts: u32::MAX,
             ..policy
         };
-        assert!(endless.wait_after(1_000_000, 7).unwrap() <= Duration::from_secs(6));
+        assert!(unlimited.delay_after(1_000_000, 7).unwrap() <= Duration::from_secs(6));
     }
 }

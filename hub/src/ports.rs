@@ -1,109 +1,109 @@
-//! The ports that a store fills: what is atomic, what is ordered, what may be repeated.
+//! Store ports: atomicity, ordering and idempotency contracts.
 //!
 //! Rules for every method of every port:
 //!
-//! * A write is **durable** when it returns `Ok`: it survives the process, the machine and, where
-//!   the engine runs apart, the connection. It is applied **whole or not at all**.
-//! * An `Err` means that nothing was written: a store that cannot tell whether a commit happened
-//!   finds out before it answers. Only if its engine stays away for too long does it say
-//!   [`InDoubt`](StoreError::InDoubt), which is the one exception.
-//! * What was written is seen by every read that begins after the write returned, on every node.
-//! * No method waits without bound: a store that cannot get on answers `Unavailable` or `Full`.
+//! * A write is **durable** when it returns `Ok`: it survives a crash of the process or the machine and, where
+//!   the engine runs apart, loss of the connection. It is **atomic**.
+//! * An `Err` means that nothing was written: a store that cannot tell whether a commit happened finds out
+//!   before it returns. The one exception is [`InDoubt`](StoreError::InDoubt), returned only if the engine
+//!   stays unreachable for too long.
+//! * A write is visible to every read that starts after the write returned, on every node.
+//! * No method blocks without bound: a store that makes no progress returns `Unavailable` or `Full`.
 
 mod commit;
-mod pair;
+mod conversation;
 mod quota;
 mod record;
+mod request_log;
 mod store;
-mod talk;
 mod task_read;
 mod work;
 
-pub use commit::{ClaimKey, Commit, EventRow, Fence, Op};
-pub use pair::{Pair, PairQuery, PairStore};
+pub use commit::{Commit, EventRow, Fence, IdempotencyClaim, Op};
+pub use conversation::{ConversationPage, ConversationStore};
 pub use quota::QuotaStore;
-pub use record::{Record, RecordStore};
+pub use record::{RecordStore, StoredRecord};
+pub use request_log::{RequestLogEntry, RequestLogStore, RequestQuery};
 pub use store::{
-    DeadLetterQuery, OutboxClaim, OutboxStore, Store, StreamStore, SubscriptionQuery, TaskStore,
-    TopicStore, Upkeep, WorkStore,
+    DeadLetterQuery, Maintenance, OutboxClaim, OutboxStore, Store, StreamStore, SubscriptionQuery,
+    TaskStore, TopicStore, WorkStore,
 };
-pub use talk::{Conversations, TalkStore};
 pub use task_read::TaskRead;
 pub use work::{WorkClaim, WorkItem};
 
 use interzone_protocol::vocab::SubscriptionId;
 
-/// Why a store did not do what it was asked. Nothing was written, but for
+/// Error of a store operation. Nothing was written, except possibly for
 /// [`InDoubt`](StoreError::InDoubt).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Somebody else wrote first: read again, decide again, try again.
-    #[error("it was changed meanwhile")]
+    /// Concurrent modification: read again, decide again, retry.
+    #[error("concurrent modification")]
     Conflict,
-    /// A claim was taken before; this is what it was taken for.
-    #[error("this has been claimed before")]
-    Claimed {
+    /// The idempotency key is already claimed; contains the value stored with it.
+    #[error("the idempotency key is already claimed")]
+    KeyTaken {
         /// The key.
         key: String,
-        /// The value that the first claim left.
+        /// The value of the first claim.
         value: String,
     },
     /// The lease under which this was written is no longer held.
-    #[error("the lease is lost: another node may be at it")]
+    #[error("the lease is lost: another node may have claimed the work")]
     Fenced,
     /// The subscriptions changed since they were last read.
     #[error("the subscriptions have changed")]
     StaleSubscriptions,
-    /// Something is larger than a store keeps.
+    /// A value is larger than the store accepts.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// How large it may be.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// There is no room left to write; try again when there is.
-    #[error("the store is full: free some space, and it goes on by itself")]
+    /// The store has no space left; retry when there is.
+    #[error("the store is full: free some space, and writes resume without a restart")]
     Full,
-    /// The store cannot be reached or cannot get on now; try again later.
+    /// The store cannot be reached or is overloaded; retry later.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The engine went away in the middle of a commit and stays away: it cannot be found out whether
-    /// the commit happened. Look before you repeat it.
-    #[error("it cannot be found out whether this was written: {0}")]
+    /// The connection was lost during a commit and stays lost: it is unknown whether the commit happened. Read
+    /// before repeating it.
+    #[error("it is unknown whether this was written: {0}")]
     InDoubt(String),
-    /// The store cannot be used as it is; nobody but an operator can help.
+    /// The store cannot be used in its current state; an operator must intervene.
     #[error("the store cannot be used: {0}")]
     Unusable(String),
-    /// What is stored cannot be read.
+    /// Stored data is invalid.
     #[error("stored data cannot be read: {0}")]
     Corrupt(String),
 }
 
 impl StoreError {
-    /// Whether the same call may work later, all else unchanged.
+    /// Returns true if the same call may succeed later without other changes.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Full | Self::Unavailable(_))
     }
 }
 
-/// Something that may interest those who wait.
+/// Change notification from the store.
 ///
-/// Wakes are hints: they may be lost, late, repeated, or about nothing. What is stored is the truth,
-/// so whoever waits for a wake also looks by itself now and then.
+/// Hints may be lost, late, repeated or spurious. The stored data is authoritative, so receivers also poll at
+/// intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// A subject's log has grown to at least this number.
+pub enum ChangeHint {
+    /// A subject's log has reached at least this sequence number.
     Subject(crate::Subject, u64),
     /// There may be work to claim.
     Work,
-    /// There may be something to carry out.
+    /// There may be outbox entries to deliver.
     Outbox,
     /// There may be signals for this subscription.
     Signals(SubscriptionId),
     /// Subscriptions have changed.
     Subscriptions,
-    /// Anything may have happened: wakes were lost.
+    /// Any of the above may have happened: hints were lost.
     Everything,
 }

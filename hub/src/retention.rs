@@ -1,26 +1,26 @@
-//! How long things are kept after they are finished. Nothing grows without bound.
+//! Retention periods of finished data. Nothing grows without bound.
 
 use std::time::Duration;
 
-/// How long what is finished is kept.
+/// Retention periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Finished tasks and closed streams, with all that hangs on them.
+    /// Finished tasks and closed streams with all attached data.
     pub finished: Duration,
-    /// The events of finished tasks and closed streams, which may go before the rest.
+    /// Events of finished tasks and closed streams, which may be removed earlier than the tasks and streams.
     pub events: Duration,
     /// Delivered entries of the outbox and acknowledged signals.
     pub delivered: Duration,
-    /// Dead entries of the outbox and dead signals, which an operator may still want to replay.
+    /// Dead outbox entries and dead signals, which an operator may still replay.
     pub dead: Duration,
-    /// Subscriptions that are denied, revoked or expired.
+    /// Denied, revoked or expired subscriptions.
     pub ended_subscriptions: Duration,
-    /// Signals that nobody fetches: they are given up then, and kept as dead ones.
+    /// Signals that were never fetched: they are then dead-lettered and kept as such.
     pub unfetched: Duration,
-    /// That requests were answered.
-    pub pairs: Duration,
-    /// How many of those at most, whatever their age: the newest.
-    pub most_pairs: u64,
+    /// Request log entries.
+    pub requests: Duration,
+    /// Maximum number of request log entries, whatever their age; the newest are kept.
+    pub max_requests: u64,
 }
 
 impl Default for Retention {
@@ -33,13 +33,13 @@ impl Default for Retention {
             dead: DAY.saturating_mul(30),
             ended_subscriptions: DAY.saturating_mul(7),
             unfetched: DAY.saturating_mul(30),
-            pairs: DAY.saturating_mul(30),
-            most_pairs: 1_000_000,
+            requests: DAY.saturating_mul(30),
+            max_requests: 1_000_000,
         }
     }
 }
 
-/// What a purge removed.
+/// Numbers of items removed by a purge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Tasks.
@@ -54,16 +54,16 @@ pub struct Purged {
     pub signals: u64,
     /// Subscriptions.
     pub subscriptions: u64,
-    /// Claims, quotas and records whose time is over.
-    pub claims: u64,
-    /// Blobs that nothing points at.
+    /// Expired idempotency keys, quotas and records.
+    pub expired: u64,
+    /// Unreferenced blobs.
     pub blobs: u64,
-    /// Notes of answered requests.
-    pub pairs: u64,
+    /// Request log entries.
+    pub requests: u64,
 }
 
 impl Purged {
-    /// How many things in all.
+    /// Total number of items.
     pub const fn total(&self) -> u64 {
         self.tasks
             + self.streams
@@ -71,8 +71,8 @@ impl Purged {
             + self.outbox
             + self.signals
             + self.subscriptions
-            + self.claims
+            + self.expired
             + self.blobs
-            + self.pairs
+            + self.requests
     }
 }

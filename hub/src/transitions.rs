@@ -1,10 +1,10 @@
-//! Which state may follow which: the whole table, and nothing else.
+//! State transition tables of tasks and streams.
 
 use crate::error::HubError;
 use interzone_protocol::vocab::{StreamState, TaskState};
 
-/// Whether a task may move from one state to another.
-pub const fn task_may_move(from: TaskState, to: TaskState) -> bool {
+/// Returns true if a task may change from one state to the other.
+pub const fn can_task_transition(from: TaskState, to: TaskState) -> bool {
     use TaskState::{
         AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working,
     };
@@ -21,17 +21,17 @@ pub const fn task_may_move(from: TaskState, to: TaskState) -> bool {
     }
 }
 
-/// The move, or the error that names both states.
-pub(crate) fn move_task(from: TaskState, to: TaskState) -> Result<(), HubError> {
-    if task_may_move(from, to) {
+/// Checks a task's state transition; the error names both states.
+pub(crate) fn check_task_transition(from: TaskState, to: TaskState) -> Result<(), HubError> {
+    if can_task_transition(from, to) {
         Ok(())
     } else {
-        Err(HubError::IllegalMove { from, to })
+        Err(HubError::IllegalTransition { from, to })
     }
 }
 
-/// Whether a stream may move from one state to another.
-pub const fn stream_may_move(from: StreamState, to: StreamState) -> bool {
+/// Returns true if a stream may change from one state to the other.
+pub const fn can_stream_transition(from: StreamState, to: StreamState) -> bool {
     use StreamState::{Active, Closed, Paused};
     matches!(
         (from, to),
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_table() {
+    fn only_listed_task_transitions_are_allowed() {
         use TaskState as S;
         let allowed = [
             (S::Submitted, S::Working),
@@ -67,28 +67,31 @@ mod tests {
         for from in S::ALL {
             for to in S::ALL {
                 assert_eq!(
-                    task_may_move(from, to),
+                    can_task_transition(from, to),
                     allowed.contains(&(from, to)),
                     "{from:?} {to:?}"
                 );
-                assert!(!(from.is_terminal() && task_may_move(from, to)));
+                assert!(!(from.is_terminal() && can_task_transition(from, to)));
             }
         }
     }
 
     #[test]
-    fn streams_close_once() {
+    fn closed_stream_cannot_change_state() {
         use StreamState as S;
         for to in S::ALL {
-            assert!(!stream_may_move(S::Closed, to));
-            assert!(!stream_may_move(to, to));
+            assert!(!can_stream_transition(S::Closed, to));
+            assert!(!can_stream_transition(to, to));
         }
-        assert!(stream_may_move(S::Active, S::Paused) && stream_may_move(S::Paused, S::Active));
+        assert!(
+            can_stream_transition(S::Active, S::Paused)
+                && can_stream_transition(S::Paused, S::Active)
+        );
     }
 
     #[test]
-    fn an_illegal_move_names_both_states() {
-        let error = move_task(TaskState::Completed, TaskState::Working).unwrap_err();
+    fn illegal_transition_error_names_both_states() {
+        let error = check_task_transition(TaskState::Completed, TaskState::Working).unwrap_err();
         assert_eq!(
             error.to_string(),
             "a task that is completed cannot become working"

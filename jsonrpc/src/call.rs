@@ -1,18 +1,18 @@
-//! What requests and notifications share: a method and its parameters, without the envelope.
+//! Method and parameters: the common part of requests and notifications.
 
-use crate::write;
-use crate::{Kind, MethodName, RawJson};
+use crate::json_writer;
+use crate::{JsonKind, MethodName, RawJson};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// What requests and notifications share.
+/// The common part of requests and notifications.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Call<'a> {
+pub(crate) struct MethodCall<'a> {
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Option<RawJson<'a>>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> MethodCall<'a> {
     pub(crate) fn new(method: MethodName<'a>) -> Self {
         Self {
             method: method.into_cow(),
@@ -21,12 +21,12 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn with_params(mut self, params: RawJson<'a>) -> Self {
-        self.params = Some(params).filter(|params| params.kind() != Kind::Null);
+        self.params = Some(params).filter(|params| params.kind() != JsonKind::Null);
         self
     }
 
-    /// Params that are absent are read as `null` by types that know what that means, such as an
-    /// `Option`, and else as `{}`, so that types whose members are all optional need no special case.
+    /// Decodes the parameters. Absent ones are decoded as `null` by types that accept it, such as an `Option`, else as
+    /// `{}`, so that types whose members are all optional need no special case.
     pub(crate) fn decode_params<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         match &self.params {
             Some(params) => params.decode(),
@@ -34,11 +34,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// serde fills a struct from an array too, by position. Where parameters have names, that would
-    /// let in what nobody meant to send.
+    /// Decodes parameters by name. serde would also fill a struct from an array, by position, which named parameters
+    /// must not allow.
     pub(crate) fn decode_named<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         match self.params.as_ref().map(RawJson::kind) {
-            None | Some(Kind::Object) => self.decode_params(),
+            None | Some(JsonKind::Object) => self.decode_params(),
             Some(kind) => Err(serde::de::Error::custom(format_args!(
                 "`params` must be an object, and this is {}",
                 kind.with_article()
@@ -46,15 +46,15 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(crate) fn into_owned(self) -> Call<'static> {
-        Call {
+    pub(crate) fn into_owned(self) -> MethodCall<'static> {
+        MethodCall {
             method: Cow::Owned(self.method.into_owned()),
             params: self.params.map(RawJson::into_owned),
         }
     }
 
-    /// The bytes that a call takes, near enough to reserve them at once.
-    pub(crate) fn size(&self) -> usize {
+    /// Approximate size in bytes, for reserving them at once.
+    pub(crate) fn approximate_size(&self) -> usize {
         64 + self.method.len()
             + self
                 .params
@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
 
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#""method":"#);
-        write::write_string(&self.method, out);
+        json_writer::write_string(&self.method, out);
         if let Some(params) = &self.params {
             out.extend_from_slice(br#","params":"#);
             params.write_to(out);

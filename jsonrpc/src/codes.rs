@@ -1,13 +1,12 @@
-//! The numbers of JSON-RPC 2.0 itself, and the type that carries any error code.
+//! Error codes that JSON-RPC 2.0 defines, and the type of any error code.
 //!
-//! Only the codes that the envelope owns stand here. A dialect's own codes live in its
-//! `codes.rs`; a code written anywhere else fails the tidy test.
+//! Codes of a dialect are in its own `codes.rs`; a code written anywhere else fails the tidy test.
 
 use std::fmt;
 
 /// The integer in an error object's `code` member.
 ///
-/// Any `i32` is a legal code. The ranges that JSON-RPC 2.0 reserves can be asked for.
+/// Any `i32` is a legal code. Methods test for the ranges that JSON-RPC 2.0 reserves.
 ///
 /// ```
 /// use interzone_jsonrpc::ErrorCode;
@@ -20,57 +19,57 @@ use std::fmt;
 pub struct ErrorCode(i32);
 
 impl ErrorCode {
-    /// -32700: what arrived is not JSON.
+    /// -32700: the text is not JSON.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, ErrorCode, Parsed, Policy};
     ///
     /// let Parsed::One(Err(rejection)) = parse(b"{", &Policy::SERVER) else { unreachable!() };
-    /// assert_eq!(rejection.problem().code(), ErrorCode::PARSE_ERROR);
+    /// assert_eq!(rejection.kind().code(), ErrorCode::PARSE_ERROR);
     /// ```
     pub const PARSE_ERROR: Self = Self(-32700);
-    /// -32600: it is JSON, but not a valid message.
+    /// -32600: the JSON is not a valid message.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, ErrorCode, Parsed, Policy};
     ///
     /// let Parsed::One(Err(rejection)) = parse(b"{}", &Policy::SERVER) else { unreachable!() };
-    /// assert_eq!(rejection.problem().code(), ErrorCode::INVALID_REQUEST);
+    /// assert_eq!(rejection.kind().code(), ErrorCode::INVALID_REQUEST);
     /// ```
     pub const INVALID_REQUEST: Self = Self(-32600);
-    /// -32601: nobody answers to that method.
+    /// -32601: the method does not exist.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, ErrorCode, MethodName, Request};
+    /// use interzone_jsonrpc::{ErrorObject, ErrorCode, MethodName, Request};
     ///
     /// let request = Request::new(1, MethodName::new("no.such")?);
-    /// let response = request.fail(Error::standard(ErrorCode::METHOD_NOT_FOUND));
+    /// let response = request.fail(ErrorObject::standard(ErrorCode::METHOD_NOT_FOUND));
     /// assert_eq!(response.error().map(|error| error.code().get()), Some(-32601));
     /// # Ok::<(), interzone_jsonrpc::InvalidMethod>(())
     /// ```
     pub const METHOD_NOT_FOUND: Self = Self(-32601);
-    /// -32602: the method's parameters are not what it takes.
+    /// -32602: the parameters do not match the method.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, ErrorCode, MethodName, RawJson, Request};
+    /// use interzone_jsonrpc::{ErrorObject, ErrorCode, MethodName, RawJson, Request};
     ///
-    /// let request = Request::new(1, MethodName::new("sum")?).with_params(RawJson::of(&["one"])?);
-    /// let sum = request.decode_params::<Vec<i64>>().map_err(|_| Error::standard(ErrorCode::INVALID_PARAMS));
+    /// let request = Request::new(1, MethodName::new("sum")?).with_params(RawJson::from_value(&["one"])?);
+    /// let sum = request.decode_params::<Vec<i64>>().map_err(|_| ErrorObject::standard(ErrorCode::INVALID_PARAMS));
     /// assert_eq!(sum.map_err(|error| error.to_string()), Err("Invalid params (-32602)".to_owned()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const INVALID_PARAMS: Self = Self(-32602);
-    /// -32603: the fault is ours.
+    /// -32603: internal error of the server.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, ErrorCode};
+    /// use interzone_jsonrpc::{ErrorObject, ErrorCode};
     ///
-    /// let error = Error::standard(ErrorCode::INTERNAL_ERROR);
+    /// let error = ErrorObject::standard(ErrorCode::INTERNAL_ERROR);
     /// assert_eq!(error.to_string(), "Internal error (-32603)");
     /// ```
     pub const INTERNAL_ERROR: Self = Self(-32603);
 
-    /// The code with this number.
+    /// Creates a code from its number.
     ///
     /// ```
     /// use interzone_jsonrpc::ErrorCode;
@@ -82,7 +81,7 @@ impl ErrorCode {
         Self(code)
     }
 
-    /// The number itself.
+    /// Returns the number.
     ///
     /// ```
     /// use interzone_jsonrpc::ErrorCode;
@@ -93,7 +92,7 @@ impl ErrorCode {
         self.0
     }
 
-    /// Whether the code is in the block (-32768 to -32000) that JSON-RPC 2.0 keeps for itself.
+    /// Returns true if the code is in the range that JSON-RPC 2.0 reserves (-32768 to -32000).
     ///
     /// ```
     /// use interzone_jsonrpc::ErrorCode;
@@ -105,7 +104,7 @@ impl ErrorCode {
         self.0 >= -32768 && self.0 <= -32000
     }
 
-    /// Whether the code is in the part of that block (-32099 to -32000) left to servers.
+    /// Returns true if the code is in the part of that range left to servers (-32099 to -32000).
     ///
     /// ```
     /// use interzone_jsonrpc::ErrorCode;
@@ -117,7 +116,7 @@ impl ErrorCode {
         self.0 >= -32099 && self.0 <= -32000
     }
 
-    /// The words the specification puts beside the code, if it defines it.
+    /// The message that the specification defines for the code, if any.
     ///
     /// ```
     /// use interzone_jsonrpc::ErrorCode;

@@ -1,15 +1,15 @@
-//! Request ids: a string or a 64-bit integer, and never anything else.
+//! Request ids: a string or a 64-bit integer.
 
-use crate::write;
+use crate::json_writer;
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The id that ties a response to its request.
+/// The id that correlates a response with its request.
 ///
-/// Type and value survive: `"1"` stays a string and `1` stays a number. `null`, fractions,
-/// exponents, `-0`, booleans and integers beyond 64 bits are not ids. The empty string is one.
+/// Type and value are preserved: `"1"` stays a string and `1` stays a number. `null`, fractions, exponents, `-0`,
+/// booleans and integers beyond 64 bits are not ids. The empty string is one.
 ///
 /// ```
 /// use interzone_jsonrpc::RequestId;
@@ -32,7 +32,7 @@ pub enum RequestId<'a> {
 }
 
 impl RequestId<'_> {
-    /// The same id, free of the buffer it was read from.
+    /// Detaches the id from the buffer it was parsed from.
     ///
     /// ```
     /// use interzone_jsonrpc::RequestId;
@@ -50,7 +50,7 @@ impl RequestId<'_> {
         }
     }
 
-    /// A cheap copy that borrows from this id.
+    /// Returns a cheap copy that borrows from this id.
     ///
     /// ```
     /// use interzone_jsonrpc::{RawJson, RequestId, Response};
@@ -99,13 +99,13 @@ impl RequestId<'_> {
     /// Appends the id as JSON.
     pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Number(number) => write::integer(*number, out),
-            Self::String(text) => write::write_string(text, out),
+            Self::Number(number) => json_writer::write_integer(*number, out),
+            Self::String(text) => json_writer::write_string(text, out),
         }
     }
 }
 
-/// Appends an id, or `null` where there is none to give.
+/// Appends an id, or `null` for `None`.
 pub(crate) fn write_nullable(id: Option<&RequestId<'_>>, out: &mut Vec<u8>) {
     match id {
         Some(id) => id.write_to(out),
@@ -113,11 +113,11 @@ pub(crate) fn write_nullable(id: Option<&RequestId<'_>>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the text of a JSON number as an id.
+/// Parses the text of a JSON number as an id.
 ///
-/// Only the plain spelling of an integer counts: `1.0` and `1e3` are refused although they have
-/// integer values, because a peer that echoes them may change their spelling and lose the match.
-pub(crate) fn integer(text: &str) -> Option<i64> {
+/// Only the plain form of an integer is accepted: `1.0` and `1e3` are rejected although they have integer values,
+/// because a peer that echoes them may write them differently, and the response would not match.
+pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     if text == "-0" {
         return None;
     }
@@ -125,11 +125,11 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
 }
 
 impl fmt::Display for RequestId<'_> {
-    /// The id as it stands in JSON, quotes included, so that `1` and `"1"` look different.
+    /// Writes the id as JSON, quotes included, so that `1` and `"1"` look different.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => fmt::Display::fmt(number, f),
-            Self::String(text) => write::display_string(text, f),
+            Self::String(text) => json_writer::display_string(text, f),
         }
     }
 }
@@ -179,8 +179,8 @@ impl Serialize for RequestId<'_> {
     }
 }
 
-/// Through serde an id is owned, like the messages, so that it can be read from a `Value` or a
-/// reader and be part of a type that [`decode_params`](crate::Request::decode_params) gives.
+/// Deserialized ids are owned, like the messages, so that they can be read from a `Value` or a reader and be part
+/// of a type that [`decode_params`](crate::Request::decode_params) returns.
 impl<'de> Deserialize<'de> for RequestId<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct StringOrInteger;
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_integers_are_ids() {
+    fn parse_integer_accepts_only_plain_integers() {
         for (text, expected) in [
             ("0", Some(0)),
             ("-1", Some(-1)),
@@ -231,7 +231,7 @@ mod tests {
             ("1.0", None),
             ("1e3", None),
         ] {
-            assert_eq!(integer(text), expected, "{text}");
+            assert_eq!(parse_integer(text), expected, "{text}");
         }
     }
 }

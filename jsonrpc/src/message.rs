@@ -1,6 +1,6 @@
-//! Any message there is.
+//! A JSON-RPC message of any type.
 
-use crate::serde_form;
+use crate::serde_impls;
 use crate::{Notification, Request, Response};
 
 /// A request, a notification or a response.
@@ -14,27 +14,27 @@ use crate::{Notification, Request, Response};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Message<'a> {
-    /// A call that is answered.
+    /// A call that expects a response.
     Request(Request<'a>),
-    /// A call that is never answered.
+    /// A call without a response.
     Notification(Notification<'a>),
-    /// The answer to a request.
+    /// The response to a request.
     Response(Response<'a>),
 }
 
 impl Message<'_> {
-    /// The same message, free of the buffer it was read from.
+    /// Detaches the message from the buffer it was parsed from.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
     ///
-    /// fn keep(buffer: Vec<u8>) -> Option<Message<'static>> {
+    /// fn detach(buffer: Vec<u8>) -> Option<Message<'static>> {
     ///     match parse(&buffer, &Policy::STANDARD) {
     ///         Parsed::One(item) => item.ok().map(Message::into_owned),
     ///         Parsed::Batch(_) => None,
     ///     }
     /// }
-    /// assert!(keep(br#"{"jsonrpc":"2.0","method":"note"}"#.to_vec()).is_some());
+    /// assert!(detach(br#"{"jsonrpc":"2.0","method":"note"}"#.to_vec()).is_some());
     /// ```
     pub fn into_owned(self) -> Message<'static> {
         match self {
@@ -83,5 +83,5 @@ impl<'a> From<Response<'a>> for Message<'a> {
     }
 }
 
-serde_form::via_text!(Message, crate::parse::message);
-serde_form::display!(Message, r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);
+serde_impls::via_text!(Message, crate::parse::parse_message);
+serde_impls::display!(Message, r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);

@@ -1,12 +1,12 @@
-//! Names of methods that may be called and served.
+//! Method names.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The prefix that JSON-RPC 2.0 keeps for itself.
-const RESERVED: &str = "rpc.";
+/// The prefix that JSON-RPC 2.0 reserves.
+const RESERVED_PREFIX: &str = "rpc.";
 
-/// The name of a method: not empty, and not one of the reserved names that begin with `rpc.`.
+/// A valid method name: not empty, and not one of the reserved names that begin with `rpc.`.
 ///
 /// ```
 /// use interzone_jsonrpc::{InvalidMethod, MethodName};
@@ -20,7 +20,7 @@ const RESERVED: &str = "rpc.";
 pub struct MethodName<'a>(Cow<'a, str>);
 
 impl<'a> MethodName<'a> {
-    /// Checks a name.
+    /// Validates a name.
     ///
     /// # Errors
     /// The name is empty or reserved.
@@ -43,7 +43,7 @@ impl<'a> MethodName<'a> {
         }
     }
 
-    /// The name.
+    /// The name as text.
     ///
     /// ```
     /// use interzone_jsonrpc::{InvalidMethod, MethodName};
@@ -60,9 +60,9 @@ impl<'a> MethodName<'a> {
     }
 }
 
-/// Whether a name is reserved.
+/// Returns true if a name is reserved.
 pub(crate) fn is_reserved(name: &str) -> bool {
-    name.starts_with(RESERVED)
+    name.starts_with(RESERVED_PREFIX)
 }
 
 impl fmt::Display for MethodName<'_> {
@@ -93,21 +93,21 @@ impl TryFrom<String> for MethodName<'_> {
     }
 }
 
-/// Why a name cannot be a method's.
+/// The reason why a method name is invalid.
 ///
 /// ```
 /// use interzone_jsonrpc::{InvalidMethod, MethodName};
 ///
-/// let Err(why) = MethodName::new("rpc.discover") else { unreachable!() };
-/// assert_eq!(why, InvalidMethod::Reserved);
-/// assert_eq!(why.to_string(), "method names that begin with `rpc.` are reserved; choose another");
+/// let Err(error) = MethodName::new("rpc.discover") else { unreachable!() };
+/// assert_eq!(error, InvalidMethod::Reserved);
+/// assert_eq!(error.to_string(), "method names that begin with `rpc.` are reserved; choose another");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InvalidMethod {
-    /// It is the empty string.
+    /// The name is empty.
     Empty,
-    /// It begins with `rpc.`.
+    /// The name begins with `rpc.`.
     Reserved,
 }
 

@@ -1,13 +1,13 @@
-//! Notifications: calls that nobody answers.
+//! Notifications: calls without a response.
 
-use crate::call::Call;
+use crate::call::MethodCall;
 use crate::method;
-use crate::serde_form;
+use crate::serde_impls;
 use crate::{MethodName, RawJson};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// A call that is never answered.
+/// A call without a response.
 ///
 /// ```
 /// use interzone_jsonrpc::{MethodName, Notification};
@@ -18,11 +18,11 @@ use std::borrow::Cow;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Notification<'a> {
-    call: Call<'a>,
+    call: MethodCall<'a>,
 }
 
 impl<'a> Notification<'a> {
-    /// A notification without parameters.
+    /// Creates a notification without parameters.
     ///
     /// ```
     /// use interzone_jsonrpc::{InvalidMethod, MethodName, Notification};
@@ -33,7 +33,7 @@ impl<'a> Notification<'a> {
     /// ```
     pub fn new(method: MethodName<'a>) -> Self {
         Self {
-            call: Call::new(method),
+            call: MethodCall::new(method),
         }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Notification<'a> {
     /// ```
     /// use interzone_jsonrpc::{MethodName, Notification, RawJson};
     ///
-    /// let note = Notification::new(MethodName::new("note")?).with_params(RawJson::of(&["hello"])?);
+    /// let note = Notification::new(MethodName::new("note")?).with_params(RawJson::from_value(&["hello"])?);
     /// assert_eq!(note.to_string(), r#"{"jsonrpc":"2.0","method":"note","params":["hello"]}"#);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -52,14 +52,14 @@ impl<'a> Notification<'a> {
         self
     }
 
-    /// A notification whose parts the parser has judged.
-    pub(crate) fn judged(method: Cow<'a, str>, params: Option<RawJson<'a>>) -> Self {
+    /// Creates a notification from parts that the parser has validated.
+    pub(crate) fn from_validated(method: Cow<'a, str>, params: Option<RawJson<'a>>) -> Self {
         Self {
-            call: Call { method, params },
+            call: MethodCall { method, params },
         }
     }
 
-    /// The method's name as it arrived.
+    /// The method name as received.
     ///
     /// ```
     /// use interzone_jsonrpc::Notification;
@@ -72,7 +72,7 @@ impl<'a> Notification<'a> {
         &self.call.method
     }
 
-    /// Whether the name begins with `rpc.`, which no server answers to.
+    /// Returns true if the method name begins with `rpc.`, which is reserved.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
@@ -86,7 +86,7 @@ impl<'a> Notification<'a> {
         method::is_reserved(&self.call.method)
     }
 
-    /// The parameters, if there are any.
+    /// The parameters, if any.
     ///
     /// ```
     /// use interzone_jsonrpc::Notification;
@@ -100,10 +100,10 @@ impl<'a> Notification<'a> {
         self.call.params.as_ref()
     }
 
-    /// Reads the parameters as a `T`; none are read as `null` or as `{}`, whichever `T` takes.
+    /// Decodes the parameters as a `T`; absent ones are decoded as `null` or as `{}`, whichever `T` accepts.
     ///
     /// # Errors
-    /// The parameters are not what `T` takes. Nobody is told: it is a notification.
+    /// The parameters do not match `T`. No response is sent, as it is a notification.
     ///
     /// ```
     /// use interzone_jsonrpc::Notification;
@@ -117,11 +117,11 @@ impl<'a> Notification<'a> {
         self.call.decode_params()
     }
 
-    /// Reads the parameters by name: as [`decode_params`](Self::decode_params), but an array is
-    /// refused, which serde would fill a struct from by position.
+    /// Decodes parameters by name: like [`decode_params`](Self::decode_params), but rejects an array, from which
+    /// serde would fill a struct by position.
     ///
     /// # Errors
-    /// The parameters are not an object, or not what `T` takes.
+    /// The parameters are not an object, or do not match `T`.
     ///
     /// ```
     /// use interzone_jsonrpc::Notification;
@@ -136,15 +136,15 @@ impl<'a> Notification<'a> {
         self.call.decode_named()
     }
 
-    /// The same notification, free of the buffer it was read from.
+    /// Detaches the notification from the buffer it was parsed from.
     ///
     /// ```
     /// use interzone_jsonrpc::{InvalidMethod, MethodName, Notification};
     ///
-    /// fn keep(name: String) -> Result<Notification<'static>, InvalidMethod> {
+    /// fn detach(name: String) -> Result<Notification<'static>, InvalidMethod> {
     ///     Ok(Notification::new(MethodName::new(name.as_str())?).into_owned())
     /// }
-    /// assert_eq!(keep("note".to_owned())?.method(), "note");
+    /// assert_eq!(detach("note".to_owned())?.method(), "note");
     /// # Ok::<(), InvalidMethod>(())
     /// ```
     pub fn into_owned(self) -> Notification<'static> {
@@ -164,11 +164,11 @@ impl<'a> Notification<'a> {
     /// # Ok::<(), InvalidMethod>(())
     /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.reserve(self.call.size());
+        out.reserve(self.call.approximate_size());
         out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
         self.call.write_to(out);
     }
 }
 
-serde_form::via_text!(Notification, crate::parse::notification);
-serde_form::display!(Notification, r#"{"jsonrpc":"2.0","method":"note"}"#);
+serde_impls::via_text!(Notification, crate::parse::parse_notification);
+serde_impls::display!(Notification, r#"{"jsonrpc":"2.0","method":"note"}"#);

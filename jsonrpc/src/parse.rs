@@ -1,28 +1,28 @@
-//! The way in: bytes become classified messages or ready answers, in one pass.
+//! The parser: turns bytes into classified messages or error responses, in one pass.
 
-use crate::envelope::{Envelope, ErrorMembers, Refusal};
-use crate::policy::{Batches, Policy, ReservedNames, Rulebook};
-use crate::position::{Position, Ruler};
-use crate::problem::Problem;
-use crate::reject::Rejection;
-use crate::scan::{AROUND, Scanner, Step};
-use crate::{Error, Message, Notification, Request, Response};
+use crate::envelope::{Envelope, EnvelopeError, RawErrorObject};
+use crate::invalid_message::InvalidMessage;
+use crate::invalid_message_kind::InvalidMessageKind;
+use crate::policy::{Batches, Policy, PolicyResolver, ReservedNames};
+use crate::position::{Position, PositionTracker};
+use crate::scan::{ENVELOPE_DEPTH, ScanResult, Scanner};
+use crate::{ErrorObject, Message, Notification, Request, Response};
 
-/// A valid message, or what is wrong with what stands in its place.
+/// A valid message, or the error of what was received in its place.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Item, Parsed, Policy};
 ///
-/// fn verdict(item: &Item) -> &'static str {
-///     item.as_ref().map_or_else(|rejection| rejection.problem().name(), |_| "ok")
+/// fn label(item: &Item) -> &'static str {
+///     item.as_ref().map_or_else(|rejection| rejection.kind().name(), |_| "ok")
 /// }
 /// let Parsed::Batch(items) = parse(br#"[{"jsonrpc":"2.0","method":"note"},1]"#, &Policy::SERVER)
 /// else { unreachable!() };
-/// assert_eq!(items.iter().map(verdict).collect::<Vec<_>>(), ["ok", "not_an_object"]);
+/// assert_eq!(items.iter().map(label).collect::<Vec<_>>(), ["ok", "not_an_object"]);
 /// ```
-pub type Item<'a> = Result<Message<'a>, Rejection<'a>>;
+pub type Item<'a> = Result<Message<'a>, InvalidMessage<'a>>;
 
-/// What bytes turned out to be.
+/// Result of [`parse`]: one message or a batch.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Parsed, Policy};
@@ -35,25 +35,24 @@ pub type Item<'a> = Result<Message<'a>, Rejection<'a>>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// One message, or bytes that are rejected as a whole.
+    /// One message, or the error of the whole text.
     One(Item<'a>),
-    /// A batch of at least one item, each judged by itself, in the order of their sending.
+    /// A batch of at least one item, each validated by itself, in the order received.
     Batch(Vec<Item<'a>>),
 }
 
-/// Turns bytes into classified messages or ready error responses.
+/// Parses bytes into classified messages or error responses.
 ///
-/// Every byte is looked at once. Ids, method names and parameters are borrowed from `bytes`, and
-/// parameters stay raw until [`Request::decode_params`] is told what they are. No input makes it
-/// panic, recurse or allocate more than in proportion to its size; how many bytes to take in the
-/// first place is the transport's decision.
+/// Every byte is visited once. Ids, method names and parameters are borrowed from `bytes`, and parameters stay raw
+/// until [`Request::decode_params`]. No input makes it panic, recurse or allocate more than in proportion to its
+/// size; the transport limits the size.
 ///
-/// * Text that is not JSON earns -32700 and JSON that is not a valid message -32600, both with a
-///   null id; in a batch, each item earns its own, unless the whole text is not JSON.
-/// * Members that the envelope defines may stand once; a second one earns -32600, however it is
-///   spelt (`"\u0069d"` is `"id"`). Members that it does not define are the [`Policy`]'s
-///   business. Within `params`, `result` and `data` nothing is judged but JSON itself.
-/// * A value that nests beyond [`Policy::max_depth`] earns -32700.
+/// * Text that is not JSON is answered with -32700 and JSON that is not a valid message with -32600, both with a
+///   null id; in a batch, each item has its own error, unless the text as a whole is not JSON.
+/// * Members that the envelope defines may appear once; a second one is answered with -32600, also if it is
+///   escaped (`"\u0069d"` is `"id"`). The [`Policy`] decides about members that the envelope does not define.
+///   Within `params`, `result` and `data` only JSON syntax is checked.
+/// * A value that nests beyond [`Policy::max_depth`] is answered with -32700.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
@@ -68,184 +67,202 @@ pub enum Parsed<'a> {
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
-pub fn parse<'a, R: Rulebook + ?Sized>(bytes: &'a [u8], rules: &R) -> Parsed<'a> {
-    let mut ruler = Ruler::new(bytes);
+pub fn parse<'a, R: PolicyResolver + ?Sized>(bytes: &'a [u8], policies: &R) -> Parsed<'a> {
+    let mut positions = PositionTracker::new(bytes);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            let position = ruler.locate(error.valid_up_to());
-            return Parsed::One(Err(Rejection::new(Problem::NotUtf8, position)));
+            let position = positions.locate(error.valid_up_to());
+            return Parsed::One(Err(InvalidMessage::new(
+                InvalidMessageKind::NotUtf8,
+                position,
+            )));
         }
     };
-    let door = rules.door();
-    let mut reader = Reader {
-        scanner: Scanner::new(text, door.max_depth),
-        ruler,
-        door,
-        rules,
+    let default_policy = policies.default_policy();
+    let mut reader = DocumentReader {
+        scanner: Scanner::new(text, default_policy.max_depth),
+        positions,
+        default_policy,
+        policies,
     };
-    match reader.document() {
+    match reader.read_document() {
         Ok(parsed) => parsed,
-        Err(fault) => {
-            // The ruler may have walked on while judging a batch that turns out not to be JSON.
-            let position = Ruler::new(bytes).locate(fault.at);
-            Parsed::One(Err(Rejection::new(fault.problem, position)))
+        Err(error) => {
+            // The tracker may have moved on while reading a batch that turns out not to be JSON.
+            let position = PositionTracker::new(bytes).locate(error.offset);
+            Parsed::One(Err(InvalidMessage::new(error.kind, position)))
         }
     }
 }
 
-struct Reader<'a, 'r, R: ?Sized> {
+struct DocumentReader<'a, 'r, R: ?Sized> {
     scanner: Scanner<'a>,
-    ruler: Ruler<'a>,
-    door: Policy,
-    rules: &'r R,
+    positions: PositionTracker<'a>,
+    default_policy: Policy,
+    policies: &'r R,
 }
 
-impl<'a, R: Rulebook + ?Sized> Reader<'a, '_, R> {
-    fn document(&mut self) -> Step<Parsed<'a>> {
+impl<'a, R: PolicyResolver + ?Sized> DocumentReader<'a, '_, R> {
+    fn read_document(&mut self) -> ScanResult<Parsed<'a>> {
         let first = self.scanner.peek_token();
-        if self.scanner.at_end() {
-            return self.scanner.fault(Problem::EmptyBody);
+        if self.scanner.is_at_end() {
+            return self.scanner.error(InvalidMessageKind::EmptyBody);
         }
-        let start = self.scanner.at;
+        let start = self.scanner.offset;
         let parsed = if first == b'[' {
-            self.batch(start)?
+            self.read_batch(start)?
         } else {
-            Parsed::One(self.item()?)
+            Parsed::One(self.read_item()?)
         };
-        if self.scanner.at_end() {
+        if self.scanner.is_at_end() {
             Ok(parsed)
         } else {
-            self.scanner.fault(Problem::TrailingBytes)
+            self.scanner.error(InvalidMessageKind::TrailingBytes)
         }
     }
 
-    fn batch(&mut self, start: usize) -> Step<Parsed<'a>> {
-        let Batches::UpTo(most) = self.door.batches else {
-            self.scanner.pass(AROUND)?;
-            return Ok(self.refuse_all(Problem::BatchRefused, start));
+    fn read_batch(&mut self, start: usize) -> ScanResult<Parsed<'a>> {
+        let Batches::UpTo(limit) = self.default_policy.batches else {
+            self.scanner.skip_value(ENVELOPE_DEPTH)?;
+            return Ok(self.reject_document(InvalidMessageKind::BatchRefused, start));
         };
-        self.scanner.at += 1;
+        self.scanner.offset += 1;
         if self.scanner.peek_token() == b']' {
-            self.scanner.at += 1;
-            return Ok(self.refuse_all(Problem::EmptyBatch, start));
+            self.scanner.offset += 1;
+            return Ok(self.reject_document(InvalidMessageKind::EmptyBatch, start));
         }
-        let mut items = Vec::with_capacity(most.min(16));
+        let mut items = Vec::with_capacity(limit.min(16));
         let mut count = 0_usize;
         loop {
             count += 1;
-            if count <= most {
-                items.push(self.item()?);
+            if count <= limit {
+                items.push(self.read_item()?);
             } else {
-                // Too many to keep, but the rest must still be JSON for -32600 to be right.
-                self.scanner.pass(AROUND - 1)?;
+                // Over the limit: skip the item, but -32600 is only right if the remaining text is JSON.
+                self.scanner.skip_value(ENVELOPE_DEPTH - 1)?;
             }
             match self.scanner.peek_token() {
-                b',' => self.scanner.at += 1,
-                b']' => break self.scanner.at += 1,
+                b',' => self.scanner.offset += 1,
+                b']' => break self.scanner.offset += 1,
                 _ => return self.scanner.unexpected(),
             }
         }
-        if count > most {
-            return Ok(self.refuse_all(Problem::BatchTooLarge(most), start));
+        if count > limit {
+            return Ok(self.reject_document(InvalidMessageKind::BatchTooLarge(limit), start));
         }
         Ok(Parsed::Batch(items))
     }
 
-    /// Rejects the whole document, which begins at `start`.
-    fn refuse_all(&self, problem: Problem, start: usize) -> Parsed<'a> {
-        Parsed::One(Err(Rejection::new(
-            problem,
-            self.ruler.restarted().locate(start),
+    /// Rejects the document, which begins at `start`, with a single error.
+    fn reject_document(&self, kind: InvalidMessageKind, start: usize) -> Parsed<'a> {
+        Parsed::One(Err(InvalidMessage::new(
+            kind,
+            self.positions.at_start().locate(start),
         )))
     }
 
-    /// Reads and judges what stands where a message belongs.
-    fn item(&mut self) -> Step<Item<'a>> {
+    /// Reads and validates one message.
+    fn read_item(&mut self) -> ScanResult<Item<'a>> {
         if self.scanner.peek_token() != b'{' {
-            let value = self.scanner.step()?;
-            let position = self.ruler.locate(value.at);
-            return Ok(Err(Rejection::new(
-                Problem::NotAnObject(value.kind),
+            let value = self.scanner.scan_value()?;
+            let position = self.positions.locate(value.offset);
+            return Ok(Err(InvalidMessage::new(
+                InvalidMessageKind::NotAnObject(value.kind),
                 position,
             )));
         }
         let mut envelope = Envelope::default();
         envelope.read(&mut self.scanner)?;
-        Ok(envelope.judge(self.rules, &self.door).map_err(|refusal| {
-            let Refusal { problem, at, call } = refusal;
-            let position = self.ruler.locate(at);
-            match call {
-                Some(call) => Rejection::of_call(problem, position, *call),
-                None if envelope.is_answer(&self.door) => Rejection::unanswered(problem, position),
-                None => Rejection::new(problem, position),
-            }
-        }))
+        Ok(envelope
+            .classify(self.policies, &self.default_policy)
+            .map_err(|error| {
+                let EnvelopeError {
+                    kind: problem,
+                    offset: at,
+                    call,
+                } = error;
+                let position = self.positions.locate(at);
+                match call {
+                    Some(call) => InvalidMessage::for_call(problem, position, *call),
+                    None if envelope.is_accepted_response(&self.default_policy) => {
+                        InvalidMessage::silent(problem, position)
+                    }
+                    None => InvalidMessage::new(problem, position),
+                }
+            }))
     }
 }
 
-/// What serde reads is what can be built: one message, and no reserved name.
-const SINGLE: Policy = Policy {
+/// Policy for deserialization: one message, and no reserved method name, as such a message cannot be built.
+const SERDE_POLICY: Policy = Policy {
     batches: Batches::Refuse,
     reserved_names: ReservedNames::Unknown,
     ..Policy::STANDARD
 };
 
-/// Reads any message, for serde.
-pub(crate) fn message(text: &str) -> Result<Message<'_>, Rejection<'_>> {
-    match parse(text.as_bytes(), &SINGLE) {
+/// Parses any message, for serde.
+pub(crate) fn parse_message(text: &str) -> Result<Message<'_>, InvalidMessage<'_>> {
+    match parse(text.as_bytes(), &SERDE_POLICY) {
         Parsed::One(item) => item,
-        Parsed::Batch(_) => Err(misfit(Problem::BatchRefused)),
+        Parsed::Batch(_) => Err(wrong_message_type(InvalidMessageKind::BatchRefused)),
     }
 }
 
-/// Reads a request, for serde.
-pub(crate) fn request(text: &str) -> Result<Request<'_>, Rejection<'_>> {
-    match message(text)? {
+/// Parses a request, for serde.
+pub(crate) fn parse_request(text: &str) -> Result<Request<'_>, InvalidMessage<'_>> {
+    match parse_message(text)? {
         Message::Request(request) => Ok(request),
-        Message::Notification(_) => Err(misfit(Problem::IdMissing)),
-        Message::Response(_) => Err(misfit(Problem::MethodMissing)),
+        Message::Notification(_) => Err(wrong_message_type(InvalidMessageKind::IdMissing)),
+        Message::Response(_) => Err(wrong_message_type(InvalidMessageKind::MethodMissing)),
     }
 }
 
-/// Reads a notification, for serde.
-pub(crate) fn notification(text: &str) -> Result<Notification<'_>, Rejection<'_>> {
-    match message(text)? {
+/// Parses a notification, for serde.
+pub(crate) fn parse_notification(text: &str) -> Result<Notification<'_>, InvalidMessage<'_>> {
+    match parse_message(text)? {
         Message::Notification(notification) => Ok(notification),
-        Message::Request(_) => Err(misfit(Problem::IdPresent)),
-        Message::Response(_) => Err(misfit(Problem::MethodMissing)),
+        Message::Request(_) => Err(wrong_message_type(InvalidMessageKind::IdPresent)),
+        Message::Response(_) => Err(wrong_message_type(InvalidMessageKind::MethodMissing)),
     }
 }
 
-/// Reads a response, for serde.
-pub(crate) fn response(text: &str) -> Result<Response<'_>, Rejection<'_>> {
-    match message(text)? {
+/// Parses a response, for serde.
+pub(crate) fn parse_response(text: &str) -> Result<Response<'_>, InvalidMessage<'_>> {
+    match parse_message(text)? {
         Message::Response(response) => Ok(response),
-        Message::Request(_) | Message::Notification(_) => Err(misfit(Problem::OutcomeMissing)),
+        Message::Request(_) | Message::Notification(_) => {
+            Err(wrong_message_type(InvalidMessageKind::OutcomeMissing))
+        }
     }
 }
 
-/// Reads an error object that stands alone, for serde.
-pub(crate) fn error_object(text: &str) -> Result<Error<'_>, Rejection<'_>> {
-    let refuse = |problem, at| Rejection::new(problem, Ruler::new(text.as_bytes()).locate(at));
+/// Parses a standalone error object, for serde.
+pub(crate) fn parse_error_object(text: &str) -> Result<ErrorObject<'_>, InvalidMessage<'_>> {
+    let reject = |problem, at| {
+        InvalidMessage::new(problem, PositionTracker::new(text.as_bytes()).locate(at))
+    };
     let mut scanner = Scanner::new(text, Policy::STANDARD.max_depth);
     let first = scanner.peek_token();
-    let start = scanner.at;
+    let start = scanner.offset;
     let outcome = if first == b'{' {
-        ErrorMembers::read(&mut scanner).map(|members| members.judge(start, &Policy::STANDARD))
+        RawErrorObject::read(&mut scanner).map(|members| members.validate(start, &Policy::STANDARD))
     } else {
-        scanner
-            .step()
-            .map(|value| Err(Refusal::new(Problem::ErrorKind(value.kind), value.at)))
+        scanner.scan_value().map(|value| {
+            Err(EnvelopeError::new(
+                InvalidMessageKind::ErrorKind(value.kind),
+                value.offset,
+            ))
+        })
     };
     match outcome {
         Ok(Ok(error)) => Ok(error),
-        Ok(Err(refusal)) => Err(refuse(refusal.problem, refusal.at)),
-        Err(fault) => Err(refuse(fault.problem, fault.at)),
+        Ok(Err(refusal)) => Err(reject(refusal.kind, refusal.offset)),
+        Err(fault) => Err(reject(fault.kind, fault.offset)),
     }
 }
 
-/// A valid message of another kind than was asked for.
-fn misfit(problem: Problem) -> Rejection<'static> {
-    Rejection::new(problem, Position::START)
+/// Error for a valid message of another type than expected.
+fn wrong_message_type(kind: InvalidMessageKind) -> InvalidMessage<'static> {
+    InvalidMessage::new(kind, Position::START)
 }

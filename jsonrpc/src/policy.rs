@@ -1,8 +1,8 @@
-//! How strict to be: one value, so that no dialect needs a parser of its own.
+//! Strictness settings of the parser: one value, so that no dialect needs a parser of its own.
 
-use crate::scan::DEEPEST;
+use crate::scan::MAX_DEPTH;
 
-/// What a request with `"id": null` is.
+/// Handling of a request with `"id": null`.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, NullId, Parsed, Policy};
@@ -20,7 +20,7 @@ pub enum NullId {
     Refuse,
 }
 
-/// What a call without an `id` is.
+/// Handling of a call without an `id`.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Message, MissingId, Parsed, Policy};
@@ -38,9 +38,9 @@ pub enum MissingId {
     Refuse,
 }
 
-/// What becomes of members that the envelope does not define.
+/// Handling of members that the envelope does not define.
 ///
-/// The members of `params`, `result` and `data` are not the envelope's business.
+/// It does not apply to members of `params`, `result` and `data`.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, ExtraMembers, Parsed, Policy};
@@ -52,13 +52,13 @@ pub enum MissingId {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtraMembers {
-    /// They are passed over, whatever they hold.
+    /// They are skipped, whatever their value.
     Ignore,
     /// They make the message invalid.
     Refuse,
 }
 
-/// What `params` may be. `null` always counts as absent.
+/// Allowed types of `params`. `null` always counts as absent.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, ParamsShape, Parsed, Policy};
@@ -70,13 +70,13 @@ pub enum ExtraMembers {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParamsShape {
-    /// Any JSON value; a method that cannot use it says so itself.
+    /// Any JSON value; the method validates it.
     Any,
     /// An object or an array.
     Structured,
 }
 
-/// What becomes of calls to names that begin with `rpc.`.
+/// Handling of calls to method names that begin with `rpc.`.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Parsed, Policy, ReservedNames};
@@ -88,74 +88,74 @@ pub enum ParamsShape {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReservedNames {
-    /// They are answered as unknown methods before anybody sees them.
+    /// They are answered as unknown methods and not passed on.
     Unknown,
-    /// They are handed over; whoever asks wants to look at messages, not to serve them.
+    /// They are passed on, for tools that inspect messages.
     Admit,
 }
 
-/// What becomes of arrays of messages.
+/// Handling of batches.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Batches, Parsed, Policy};
 ///
 /// let two = br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
-/// let up_to = |most| Policy { batches: Batches::UpTo(most), ..Policy::SERVER };
+/// let up_to = |limit| Policy { batches: Batches::UpTo(limit), ..Policy::SERVER };
 /// assert!(matches!(parse(two, &up_to(2)), Parsed::Batch(items) if items.len() == 2));
 /// assert!(matches!(parse(two, &up_to(1)), Parsed::One(Err(_))));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Batches {
-    /// They are taken, up to this many messages each. Rubbish of two bytes earns an answer of about
-    /// two hundred, so this also bounds what a small batch can make a server send.
+    /// They are accepted, up to this many messages each. Two bytes of garbage cause an error response of about two
+    /// hundred bytes, so this also bounds how much a small batch can make a server send.
     UpTo(usize),
     /// They are invalid.
     Refuse,
 }
 
-/// What becomes of responses.
+/// Handling of responses.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Message, Parsed, Policy, Responses};
 ///
-/// let answer = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
+/// let response = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
 /// let both_ways = Policy { responses: Responses::Admit, ..Policy::SERVER };
-/// assert!(matches!(parse(answer, &both_ways), Parsed::One(Ok(Message::Response(_)))));
-/// assert!(matches!(parse(answer, &Policy::SERVER), Parsed::One(Err(_))));
+/// assert!(matches!(parse(response, &both_ways), Parsed::One(Ok(Message::Response(_)))));
+/// assert!(matches!(parse(response, &Policy::SERVER), Parsed::One(Err(_))));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Responses {
-    /// They are taken: the peer may be answering us.
+    /// They are accepted: the peer may be answering a request of this side.
     Admit,
-    /// They are invalid: only calls are taken here.
+    /// They are invalid: only calls are accepted.
     Refuse,
 }
 
-/// What becomes of an error response that has no `id` member at all.
+/// Handling of an error response without an `id` member.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, MissingErrorId, Parsed, Policy};
 ///
-/// let answer = br#"{"jsonrpc":"2.0","error":{"code":1,"message":"busy"}}"#;
+/// let response = br#"{"jsonrpc":"2.0","error":{"code":1,"message":"busy"}}"#;
 /// let strict = Policy { missing_error_id: MissingErrorId::Refuse, ..Policy::CLIENT };
-/// assert!(matches!(parse(answer, &Policy::CLIENT), Parsed::One(Ok(_))));
-/// assert!(matches!(parse(answer, &strict), Parsed::One(Err(_))));
+/// assert!(matches!(parse(response, &Policy::CLIENT), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(response, &strict), Parsed::One(Err(_))));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MissingErrorId {
-    /// It counts as `null`.
+    /// The id counts as `null`.
     Null,
-    /// It makes the response invalid.
+    /// The response is invalid.
     Refuse,
 }
 
-/// How strict to be with what arrives.
+/// Strictness of the parser.
 ///
-/// What no policy can change: text that is not JSON is refused; `jsonrpc` must be `"2.0"`; a method
-/// is a string that is not empty; an id is a string or an integer; a response has exactly one of
-/// `result` and `error`; a member that the envelope defines may stand only once.
+/// These rules apply under every policy: text that is not JSON is rejected; `jsonrpc` must be `"2.0"`; a method is a
+/// string that is not empty; an id is a string or an integer; a response has exactly one of `result` and `error`; a
+/// member that the envelope defines may appear only once.
 ///
-/// Policies are values: take one and change what differs.
+/// To customize a policy, copy one and change fields.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, MissingId, Parsed, Policy};
@@ -168,47 +168,47 @@ pub enum MissingErrorId {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// What a request with `"id": null` is.
+    /// Handling of a request with `"id": null`.
     pub null_id: NullId,
-    /// What a call without an `id` is.
+    /// Handling of a call without an `id`.
     pub missing_id: MissingId,
-    /// What becomes of members that the envelope does not define.
+    /// Handling of members that the envelope does not define.
     pub extra_members: ExtraMembers,
-    /// What `params` may be.
+    /// Allowed types of `params`.
     pub params: ParamsShape,
-    /// What becomes of calls to names that begin with `rpc.`.
+    /// Handling of calls to method names that begin with `rpc.`.
     pub reserved_names: ReservedNames,
-    /// What becomes of arrays of messages.
+    /// Handling of batches.
     pub batches: Batches,
-    /// What becomes of responses.
+    /// Handling of responses.
     pub responses: Responses,
-    /// What becomes of an error response without an `id`.
+    /// Handling of an error response without an `id`.
     pub missing_error_id: MissingErrorId,
-    /// How deep `params`, `result`, `data` and every other value may nest. The message around them,
-    /// its batch and its error object are not counted, so that a value which was let in once may be
-    /// sent on in any place. More than 125 counts as 125.
+    /// Maximum nesting depth of `params`, `result`, `data` and every other value. The enclosing message, batch and
+    /// error object are not counted, so that a value that was accepted once may be sent on in any place. More than
+    /// 125 counts as 125.
     pub max_depth: u32,
 }
 
 impl Policy {
-    /// The most messages in a batch unless a policy says otherwise.
+    /// Default maximum number of messages in a batch.
     ///
     /// ```
     /// use interzone_jsonrpc::{Batches, Policy};
     ///
-    /// assert_eq!(Policy::SERVER.batches, Batches::UpTo(Policy::USUAL_BATCH));
+    /// assert_eq!(Policy::SERVER.batches, Batches::UpTo(Policy::DEFAULT_BATCH_LIMIT));
     /// ```
-    pub const USUAL_BATCH: usize = 1000;
+    pub const DEFAULT_BATCH_LIMIT: usize = 1000;
 
-    /// The message types to the letter, for looking at messages: a null id is no id, a missing one
-    /// makes a notification, members beyond the envelope are passed over, `params` may be any
-    /// value, and responses and batches are taken.
+    /// The message types exactly as specified, for inspecting messages: a null id is invalid, a missing one makes a
+    /// notification, members beyond the envelope are ignored, `params` may be any value, and responses and batches
+    /// are accepted.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
     ///
-    /// let answer = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
-    /// assert!(matches!(parse(answer, &Policy::STANDARD), Parsed::One(Ok(Message::Response(_)))));
+    /// let response = br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#;
+    /// assert!(matches!(parse(response, &Policy::STANDARD), Parsed::One(Ok(Message::Response(_)))));
     /// let null_id = br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#;
     /// assert!(matches!(parse(null_id, &Policy::STANDARD), Parsed::One(Err(_))));
     /// ```
@@ -218,22 +218,21 @@ impl Policy {
         extra_members: ExtraMembers::Ignore,
         params: ParamsShape::Any,
         reserved_names: ReservedNames::Admit,
-        batches: Batches::UpTo(Self::USUAL_BATCH),
+        batches: Batches::UpTo(Self::DEFAULT_BATCH_LIMIT),
         responses: Responses::Admit,
         missing_error_id: MissingErrorId::Refuse,
-        max_depth: DEEPEST,
+        max_depth: MAX_DEPTH,
     };
 
-    /// A server's door for JSON-RPC 2.0 as its specification has it: a null id is answered with a
-    /// null id, `params` is an object or an array, reserved names are unknown methods, and
-    /// responses are not taken.
+    /// A server of JSON-RPC 2.0 as specified: a null id is answered with a null id, `params` is an object or an
+    /// array, reserved names are unknown methods, and responses are rejected.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, ErrorCode, Parsed, Policy};
     ///
     /// let call = br#"{"jsonrpc":"2.0","method":"rpc.discover","id":1}"#;
     /// let Parsed::One(Err(rejection)) = parse(call, &Policy::SERVER) else { unreachable!() };
-    /// assert_eq!(rejection.problem().code(), ErrorCode::METHOD_NOT_FOUND);
+    /// assert_eq!(rejection.kind().code(), ErrorCode::METHOD_NOT_FOUND);
     /// ```
     pub const SERVER: Self = Self {
         null_id: NullId::Answer,
@@ -243,13 +242,13 @@ impl Policy {
         ..Self::STANDARD
     };
 
-    /// A client reading answers, lenient where that loses nothing: error responses may lack an id.
+    /// A client that reads responses, lenient where that loses nothing: error responses may lack an id.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
     ///
-    /// let answer = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#;
-    /// let Parsed::One(Ok(Message::Response(response))) = parse(answer, &Policy::CLIENT)
+    /// let error = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#;
+    /// let Parsed::One(Ok(Message::Response(response))) = parse(error, &Policy::CLIENT)
     /// else { unreachable!() };
     /// assert!(response.id().is_none() && response.error().is_some());
     /// ```
@@ -260,57 +259,56 @@ impl Policy {
     };
 }
 
-/// Finds the policy for a call once its method is known.
+/// Selects the policy for a call by its method.
 ///
-/// One endpoint may speak several dialects that differ in strictness. The door's policy rules what
-/// must be known before a method is: depth, batches and responses. A [`Policy`] is a rulebook of
-/// one rule.
+/// One endpoint may serve several dialects that differ in strictness. The default policy decides what applies before
+/// the method is known: depth, batches and responses. A [`Policy`] is a resolver that always returns itself.
 ///
 /// ```
-/// use interzone_jsonrpc::{parse, MissingId, Parsed, Policy, Rulebook};
+/// use interzone_jsonrpc::{parse, MissingId, Parsed, Policy, PolicyResolver};
 ///
-/// struct Zone;
-/// impl Rulebook for Zone {
-///     fn door(&self) -> Policy {
+/// struct Endpoint;
+/// impl PolicyResolver for Endpoint {
+///     fn default_policy(&self) -> Policy {
 ///         Policy::SERVER
 ///     }
 ///     fn for_method(&self, method: &str) -> Policy {
 ///         match method {
-///             "execute_task" => Policy { missing_id: MissingId::Refuse, ..self.door() },
-///             _ => self.door(),
+///             "execute_task" => Policy { missing_id: MissingId::Refuse, ..self.default_policy() },
+///             _ => self.default_policy(),
 ///         }
 ///     }
 /// }
-/// let door = br#"[{"jsonrpc":"2.0","method":"execute_task"},{"jsonrpc":"2.0","method":"note"}]"#;
-/// let Parsed::Batch(items) = parse(door, &Zone) else { unreachable!() };
+/// let batch = br#"[{"jsonrpc":"2.0","method":"execute_task"},{"jsonrpc":"2.0","method":"note"}]"#;
+/// let Parsed::Batch(items) = parse(batch, &Endpoint) else { unreachable!() };
 /// assert!(items[0].is_err());
 /// assert!(items[1].is_ok());
 /// ```
-pub trait Rulebook {
-    /// The policy before any method is known.
+pub trait PolicyResolver {
+    /// The policy before the method is known.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Policy, Rulebook};
+    /// use interzone_jsonrpc::{Policy, PolicyResolver};
     ///
-    /// assert_eq!(Policy::SERVER.door(), Policy::SERVER);
+    /// assert_eq!(Policy::SERVER.default_policy(), Policy::SERVER);
     /// ```
-    fn door(&self) -> Policy;
+    fn default_policy(&self) -> Policy;
 
-    /// The policy for calls to `method`, which may be any string a peer sends.
+    /// The policy for calls to `method`, which may be any string that a peer sends.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Policy, Rulebook};
+    /// use interzone_jsonrpc::{Policy, PolicyResolver};
     ///
     /// assert_eq!(Policy::SERVER.for_method("any.method"), Policy::SERVER);
     /// ```
     fn for_method(&self, method: &str) -> Policy {
         let _ = method;
-        self.door()
+        self.default_policy()
     }
 }
 
-impl Rulebook for Policy {
-    fn door(&self) -> Policy {
+impl PolicyResolver for Policy {
+    fn default_policy(&self) -> Policy {
         *self
     }
 }

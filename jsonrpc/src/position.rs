@@ -1,8 +1,8 @@
-//! Where in a text something stands, as people count: lines and columns.
+//! Line and column of an offset in a text.
 
 use std::fmt;
 
-/// A place in a text.
+/// A position in a text.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Parsed, Policy};
@@ -30,46 +30,49 @@ impl Position {
     };
 }
 
-/// Finds lines and columns by walking forward.
+/// Converts byte offsets to lines and columns, moving forward only.
 ///
-/// The rejections of a batch are found in order, so each byte is walked over once however many
-/// there are: a large batch of rubbish must not cost the square of its size.
-pub(crate) struct Ruler<'a> {
+/// The errors of a batch are found in order, so each byte is visited once however many errors there are: a large
+/// batch of garbage must not take quadratic time.
+pub(crate) struct PositionTracker<'a> {
     bytes: &'a [u8],
-    here: Position,
+    current: Position,
 }
 
-impl<'a> Ruler<'a> {
+impl<'a> PositionTracker<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
-            here: Position::START,
+            current: Position::START,
         }
     }
 
-    /// A ruler for the same text that has not walked anywhere yet.
-    pub(crate) fn restarted(&self) -> Self {
+    /// Returns a tracker of the same text, at its start.
+    pub(crate) fn at_start(&self) -> Self {
         Self::new(self.bytes)
     }
 
-    /// The place of a byte that is not before the last one asked for.
+    /// Returns the position of an offset that is not before the last one requested.
     pub(crate) fn locate(&mut self, offset: usize) -> Position {
-        let passed = self.bytes.get(self.here.offset..offset).unwrap_or_default();
-        let last_line = match passed.iter().rposition(|&byte| byte == b'\n') {
-            None => passed,
+        let skipped = self
+            .bytes
+            .get(self.current.offset..offset)
+            .unwrap_or_default();
+        let last_line = match skipped.iter().rposition(|&byte| byte == b'\n') {
+            None => skipped,
             Some(at) => {
-                self.here.line += passed.iter().filter(|&&byte| byte == b'\n').count();
-                self.here.column = 1;
-                passed.get(at + 1..).unwrap_or_default()
+                self.current.line += skipped.iter().filter(|&&byte| byte == b'\n').count();
+                self.current.column = 1;
+                skipped.get(at + 1..).unwrap_or_default()
             }
         };
-        // A character is counted at its first byte; the others look like 10xxxxxx.
-        self.here.column += last_line
+        // Characters are counted by their first byte; continuation bytes are 10xxxxxx.
+        self.current.column += last_line
             .iter()
             .filter(|&&byte| byte & 0xC0 != 0x80)
             .count();
-        self.here.offset = self.here.offset.max(offset);
-        self.here
+        self.current.offset = self.current.offset.max(offset);
+        self.current
     }
 }
 

@@ -1,8 +1,8 @@
-//! JSON that has been checked but not taken apart.
+//! JSON text that is validated but not decoded.
 
-use crate::position::Ruler;
-use crate::reject::Rejection;
-use crate::scan::{DEEPEST, Fault, Kind, Scanner};
+use crate::invalid_message::InvalidMessage;
+use crate::position::PositionTracker;
+use crate::scan::{JsonKind, MAX_DEPTH, ScanError, Scanner};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,13 +12,13 @@ use std::fmt;
 
 /// The text of one valid JSON value.
 ///
-/// `params`, `result` and `data` are kept like this until somebody knows what type they are:
-/// numbers keep every digit, members keep their order, and passing a value on costs no parsing.
+/// `params`, `result` and `data` stay in this form until their type is known: numbers keep every digit, members keep
+/// their order, and passing a value on costs no parsing.
 ///
 /// ```
 /// use interzone_jsonrpc::RawJson;
 ///
-/// let raw = RawJson::of(&vec![1, 2])?;
+/// let raw = RawJson::from_value(&vec![1, 2])?;
 /// assert_eq!(raw.as_str(), "[1,2]");
 /// assert_eq!(raw.decode::<Vec<u8>>()?, [1, 2]);
 /// # Ok::<(), serde_json::Error>(())
@@ -37,8 +37,8 @@ impl<'a> RawJson<'a> {
     /// ```
     pub const NULL: RawJson<'static> = RawJson(Cow::Borrowed("null"));
 
-    /// Checks that `text` is one JSON value, by the rules that messages are read by: no half
-    /// characters, no nesting beyond 125. White space around it is dropped.
+    /// Validates that `text` is one JSON value, by the rules for messages: no lone surrogates, no nesting beyond 125.
+    /// White space around it is dropped.
     ///
     /// # Errors
     /// The text is not one JSON value.
@@ -49,90 +49,94 @@ impl<'a> RawJson<'a> {
     /// assert_eq!(RawJson::parse(" {\"a\": 1.0} ").map(|raw| raw.to_string()), Ok("{\"a\": 1.0}".to_owned()));
     /// assert!(RawJson::parse("NaN").is_err());
     /// ```
-    pub fn parse(text: &'a str) -> Result<Self, Rejection<'static>> {
-        let mut scanner = Scanner::new(text, DEEPEST);
-        let refuse = |fault: Fault| {
-            Rejection::new(fault.problem, Ruler::new(text.as_bytes()).locate(fault.at))
+    pub fn parse(text: &'a str) -> Result<Self, InvalidMessage<'static>> {
+        let mut scanner = Scanner::new(text, MAX_DEPTH);
+        let reject = |error: ScanError| {
+            InvalidMessage::new(
+                error.kind,
+                PositionTracker::new(text.as_bytes()).locate(error.offset),
+            )
         };
-        if scanner.at_end() {
-            return Err(refuse(Fault {
-                problem: crate::Problem::EmptyBody,
-                at: scanner.at,
+        if scanner.is_at_end() {
+            return Err(reject(ScanError {
+                kind: crate::InvalidMessageKind::EmptyBody,
+                offset: scanner.offset,
             }));
         }
-        let value = scanner.value().map_err(refuse)?;
-        if !scanner.at_end() {
-            return Err(refuse(Fault {
-                problem: crate::Problem::TrailingBytes,
-                at: scanner.at,
+        let value = scanner.scan_root().map_err(reject)?;
+        if !scanner.is_at_end() {
+            return Err(reject(ScanError {
+                kind: crate::InvalidMessageKind::TrailingBytes,
+                offset: scanner.offset,
             }));
         }
         Ok(Self(Cow::Borrowed(value.text)))
     }
 
-    /// Writes a value as JSON.
+    /// Serializes a value as JSON.
     ///
     /// # Errors
-    /// The value has no JSON form that a peer could read: a map whose keys are not strings, a
-    /// `Serialize` that fails, nesting beyond 125, raw text with half characters.
+    /// The value has no JSON form that a peer could read: a map whose keys are not strings, a `Serialize` that fails,
+    /// nesting beyond 125, raw text with lone surrogates.
     ///
     /// ```
     /// use interzone_jsonrpc::RawJson;
     /// use serde_json::value::RawValue;
     ///
-    /// let half_a_character = RawValue::from_string(r#""\ud800""#.to_owned())?;
-    /// assert!(RawJson::of(&half_a_character).is_err());
+    /// let lone_surrogate = RawValue::from_string(r#""\ud800""#.to_owned())?;
+    /// assert!(RawJson::from_value(&lone_surrogate).is_err());
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<RawJson<'static>, serde_json::Error> {
+    pub fn from_value<T: Serialize + ?Sized>(
+        value: &T,
+    ) -> Result<RawJson<'static>, serde_json::Error> {
         let text = serde_json::to_string(value)?;
-        check(&text)?;
+        validate(&text)?;
         Ok(RawJson(Cow::Owned(text)))
     }
 
-    /// Takes text that the scanner has passed.
-    pub(crate) fn checked(text: &'a str) -> Self {
+    /// Wraps text that the scanner has validated.
+    pub(crate) fn from_validated(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
     /// The text.
     ///
     /// ```
-    /// use interzone_jsonrpc::{RawJson, Rejection};
+    /// use interzone_jsonrpc::{RawJson, InvalidMessage};
     ///
     /// let raw = RawJson::parse(r#"{"price": 1.10}"#)?;
     /// assert_eq!(raw.as_str(), r#"{"price": 1.10}"#);
-    /// # Ok::<(), Rejection>(())
+    /// # Ok::<(), InvalidMessage>(())
     /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What kind of value it is.
+    /// The kind of the value.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Kind, RawJson};
+    /// use interzone_jsonrpc::{JsonKind, RawJson};
     ///
-    /// assert_eq!(RawJson::of("words")?.kind(), Kind::String);
-    /// assert_eq!(RawJson::NULL.kind(), Kind::Null);
+    /// assert_eq!(RawJson::from_value("text")?.kind(), JsonKind::String);
+    /// assert_eq!(RawJson::NULL.kind(), JsonKind::Null);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn kind(&self) -> Kind {
-        Kind::of(&self.0)
+    pub fn kind(&self) -> JsonKind {
+        JsonKind::from_valid_text(&self.0)
     }
 
-    /// Reads the value as a `T`.
+    /// Decodes the value as a `T`.
     ///
-    /// Within it serde's rules hold: a member of a struct that stands twice is refused, and for a
-    /// map the last one wins.
+    /// Within it serde's rules apply: a duplicate member is rejected for a struct, and for a map the last one wins.
     ///
     /// # Errors
-    /// The value is not what `T` takes. The error tells what was expected, and where.
+    /// The value does not match `T`. The error has the expected type and the position.
     ///
     /// ```
     /// use interzone_jsonrpc::RawJson;
     ///
-    /// let raw = RawJson::of(&[3, 4])?;
+    /// let raw = RawJson::from_value(&[3, 4])?;
     /// assert_eq!(raw.decode::<(i64, i64)>()?, (3, 4));
     /// assert!(raw.decode::<String>().is_err());
     /// # Ok::<(), serde_json::Error>(())
@@ -141,44 +145,44 @@ impl<'a> RawJson<'a> {
         serde_json::from_str(&self.0)
     }
 
-    /// Reads the value as a `T` that may borrow from it.
+    /// Decodes the value as a `T` that may borrow from it.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode).
+    /// Same as [`decode`](Self::decode).
     ///
     /// ```
     /// use interzone_jsonrpc::RawJson;
     ///
-    /// let raw = RawJson::of("words")?;
-    /// let words: &str = raw.decode_borrowed()?;
-    /// assert_eq!(words, "words");
+    /// let raw = RawJson::from_value("text")?;
+    /// let text: &str = raw.decode_borrowed()?;
+    /// assert_eq!(text, "text");
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn decode_borrowed<'s, T: Deserialize<'s>>(&'s self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
 
-    /// The same value, free of the buffer it was read from.
+    /// Detaches the value from the buffer it was parsed from.
     ///
     /// ```
-    /// use interzone_jsonrpc::{RawJson, Rejection};
+    /// use interzone_jsonrpc::{RawJson, InvalidMessage};
     ///
-    /// fn keep(buffer: String) -> Result<RawJson<'static>, Rejection<'static>> {
+    /// fn detach(buffer: String) -> Result<RawJson<'static>, InvalidMessage<'static>> {
     ///     Ok(RawJson::parse(&buffer)?.into_owned())
     /// }
-    /// assert_eq!(keep("[1]".to_owned())?.as_str(), "[1]");
-    /// # Ok::<(), Rejection>(())
+    /// assert_eq!(detach("[1]".to_owned())?.as_str(), "[1]");
+    /// # Ok::<(), InvalidMessage>(())
     /// ```
     pub fn into_owned(self) -> RawJson<'static> {
         RawJson(Cow::Owned(self.0.into_owned()))
     }
 
-    /// A cheap copy that borrows from this value.
+    /// Returns a cheap copy that borrows from this value.
     ///
     /// ```
     /// use interzone_jsonrpc::{MethodName, RawJson, Request};
     ///
-    /// let params = RawJson::of(&["t-1"])?;
+    /// let params = RawJson::from_value(&["t-1"])?;
     /// let request = Request::new(1, MethodName::new("tasks.get")?).with_params(params.borrowed());
     /// assert_eq!(request.params(), Some(&params));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -193,9 +197,9 @@ impl<'a> RawJson<'a> {
     }
 }
 
-/// Checks that what serde wrote can be read again by the rules of messages, so that nothing leaves
-/// which we ourselves would refuse.
-pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
+/// Checks that serialized text is valid by the rules for messages, so that nothing is sent which this crate would
+/// reject.
+pub(crate) fn validate(text: &str) -> Result<(), serde_json::Error> {
     RawJson::parse(text)
         .map(drop)
         .map_err(serde::ser::Error::custom)
@@ -208,14 +212,14 @@ impl fmt::Display for RawJson<'_> {
 }
 
 impl fmt::Debug for RawJson<'_> {
-    /// The kind and size only: what users send does not belong in a log.
+    /// Writes kind and size only: user content must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} of {} bytes>", self.kind(), self.0.len())
     }
 }
 
-/// Through serde the text is read once more, because that is the only way in for raw text. The
-/// messages' own `write_to` and `to_vec` append it as it is.
+/// Serialization parses the text once more, because serde has no other way to write raw text. `write_to` and `to_vec`
+/// of the messages append it unchanged.
 impl Serialize for RawJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde_json::from_str::<&RawValue>(&self.0)

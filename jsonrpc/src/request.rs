@@ -1,21 +1,21 @@
-//! Requests: calls that wait for an answer.
+//! Requests: calls that expect a response.
 
-use crate::call::Call;
+use crate::call::MethodCall;
 use crate::id::write_nullable;
 use crate::method;
-use crate::serde_form;
-use crate::{Error, MethodName, RawJson, RequestId, Response};
+use crate::serde_impls;
+use crate::{ErrorObject, MethodName, RawJson, RequestId, Response};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// A call that is answered.
+/// A call that expects a response.
 ///
 /// ```
 /// use interzone_jsonrpc::{MethodName, RawJson, Request};
 /// use serde_json::json;
 ///
 /// let request = Request::new("req-1", MethodName::new("tasks.get")?)
-///     .with_params(RawJson::of(&json!({"taskId": "t-1"}))?);
+///     .with_params(RawJson::from_value(&json!({"taskId": "t-1"}))?);
 /// assert_eq!(
 ///     request.to_string(),
 ///     r#"{"jsonrpc":"2.0","id":"req-1","method":"tasks.get","params":{"taskId":"t-1"}}"#
@@ -24,13 +24,13 @@ use std::borrow::Cow;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request<'a> {
-    /// Absent for a null id, which only a lenient policy lets in and nobody can build.
+    /// `None` for a null id, which only a lenient policy accepts and which cannot be built.
     id: Option<RequestId<'a>>,
-    call: Call<'a>,
+    call: MethodCall<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// A request without parameters.
+    /// Creates a request without parameters.
     ///
     /// ```
     /// use interzone_jsonrpc::{InvalidMethod, MethodName, Request};
@@ -42,7 +42,7 @@ impl<'a> Request<'a> {
     pub fn new(id: impl Into<RequestId<'a>>, method: MethodName<'a>) -> Self {
         Self {
             id: Some(id.into()),
-            call: Call::new(method),
+            call: MethodCall::new(method),
         }
     }
 
@@ -51,7 +51,7 @@ impl<'a> Request<'a> {
     /// ```
     /// use interzone_jsonrpc::{MethodName, RawJson, Request};
     ///
-    /// let request = Request::new(1, MethodName::new("sum")?).with_params(RawJson::of(&[1, 2])?);
+    /// let request = Request::new(1, MethodName::new("sum")?).with_params(RawJson::from_value(&[1, 2])?);
     /// assert_eq!(request.to_string(), r#"{"jsonrpc":"2.0","id":1,"method":"sum","params":[1,2]}"#);
     /// assert_eq!(request.with_params(RawJson::NULL).params(), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,19 +62,19 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A request whose parts the parser has judged.
-    pub(crate) fn judged(
+    /// Creates a request from parts that the parser has validated.
+    pub(crate) fn from_validated(
         id: Option<RequestId<'a>>,
         method: Cow<'a, str>,
         params: Option<RawJson<'a>>,
     ) -> Self {
         Self {
             id,
-            call: Call { method, params },
+            call: MethodCall { method, params },
         }
     }
 
-    /// The id, or nothing where it is null.
+    /// The id, or `None` if it is null.
     ///
     /// ```
     /// use interzone_jsonrpc::{Request, RequestId};
@@ -91,7 +91,7 @@ impl<'a> Request<'a> {
         self.id
     }
 
-    /// The method's name as it arrived.
+    /// The method name as received.
     ///
     /// ```
     /// use interzone_jsonrpc::Request;
@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
         &self.call.method
     }
 
-    /// Whether the name begins with `rpc.`, which no server answers to.
+    /// Returns true if the method name begins with `rpc.`, which is reserved.
     ///
     /// ```
     /// use interzone_jsonrpc::{parse, Message, Parsed, Policy};
@@ -118,7 +118,7 @@ impl<'a> Request<'a> {
         method::is_reserved(&self.call.method)
     }
 
-    /// The parameters, if there are any.
+    /// The parameters, if any.
     ///
     /// ```
     /// use interzone_jsonrpc::Request;
@@ -132,10 +132,10 @@ impl<'a> Request<'a> {
         self.call.params.as_ref()
     }
 
-    /// Reads the parameters as a `T`; none are read as `null` or as `{}`, whichever `T` takes.
+    /// Decodes the parameters as a `T`; absent ones are decoded as `null` or as `{}`, whichever `T` accepts.
     ///
     /// # Errors
-    /// The parameters are not what `T` takes: an answer of `Invalid params` is due.
+    /// The parameters do not match `T`: respond with `Invalid params`.
     ///
     /// ```
     /// use interzone_jsonrpc::{MethodName, Request};
@@ -151,11 +151,11 @@ impl<'a> Request<'a> {
         self.call.decode_params()
     }
 
-    /// Reads the parameters by name: as [`decode_params`](Self::decode_params), but an array is
-    /// refused, which serde would fill a struct from by position.
+    /// Decodes parameters by name: like [`decode_params`](Self::decode_params), but rejects an array, from which
+    /// serde would fill a struct by position.
     ///
     /// # Errors
-    /// The parameters are not an object, or not what `T` takes.
+    /// The parameters are not an object, or do not match `T`.
     ///
     /// ```
     /// use interzone_jsonrpc::{MethodName, RawJson, Request};
@@ -163,7 +163,7 @@ impl<'a> Request<'a> {
     /// #[derive(serde::Deserialize)]
     /// #[expect(non_snake_case, dead_code)] struct Get { taskId: String }
     ///
-    /// let request = Request::new(1, MethodName::new("tasks.get")?).with_params(RawJson::of(&["t-1"])?);
+    /// let request = Request::new(1, MethodName::new("tasks.get")?).with_params(RawJson::from_value(&["t-1"])?);
     /// assert!(request.decode_params::<Get>().is_ok(), "serde goes by position");
     /// assert!(request.decode_named::<Get>().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -172,46 +172,46 @@ impl<'a> Request<'a> {
         self.call.decode_named()
     }
 
-    /// The response that says it worked, under this request's id.
+    /// Creates the success response to this request.
     ///
     /// ```
     /// use interzone_jsonrpc::{MethodName, RawJson, Request};
     ///
     /// let request = Request::new("req-1", MethodName::new("ping")?);
-    /// let response = request.succeed(RawJson::of("pong")?);
+    /// let response = request.succeed(RawJson::from_value("pong")?);
     /// assert_eq!(response.to_string(), r#"{"jsonrpc":"2.0","id":"req-1","result":"pong"}"#);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn succeed<'r>(&'r self, result: RawJson<'r>) -> Response<'r> {
-        Response::judged(self.id.as_ref().map(RequestId::borrowed), Ok(result))
+        Response::from_validated(self.id.as_ref().map(RequestId::borrowed), Ok(result))
     }
 
-    /// The response that says why it did not, under this request's id.
+    /// Creates the error response to this request.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, InvalidMethod, MethodName, Request};
+    /// use interzone_jsonrpc::{ErrorObject, InvalidMethod, MethodName, Request};
     ///
     /// let request = Request::new("req-1", MethodName::new("print")?);
-    /// let response = request.fail(Error::new(1, "out of paper"));
+    /// let response = request.fail(ErrorObject::new(1, "out of stock"));
     /// assert_eq!(
     ///     response.to_string(),
-    ///     r#"{"jsonrpc":"2.0","id":"req-1","error":{"code":1,"message":"out of paper"}}"#
+    ///     r#"{"jsonrpc":"2.0","id":"req-1","error":{"code":1,"message":"out of stock"}}"#
     /// );
     /// # Ok::<(), InvalidMethod>(())
     /// ```
-    pub fn fail<'r>(&'r self, error: Error<'r>) -> Response<'r> {
-        Response::judged(self.id.as_ref().map(RequestId::borrowed), Err(error))
+    pub fn fail<'r>(&'r self, error: ErrorObject<'r>) -> Response<'r> {
+        Response::from_validated(self.id.as_ref().map(RequestId::borrowed), Err(error))
     }
 
-    /// The same request, free of the buffer it was read from.
+    /// Detaches the request from the buffer it was parsed from.
     ///
     /// ```
     /// use interzone_jsonrpc::{InvalidMethod, MethodName, Request};
     ///
-    /// fn keep(name: String) -> Result<Request<'static>, InvalidMethod> {
+    /// fn detach(name: String) -> Result<Request<'static>, InvalidMethod> {
     ///     Ok(Request::new(1, MethodName::new(name.as_str())?).into_owned())
     /// }
-    /// assert_eq!(keep("ping".to_owned())?.method(), "ping");
+    /// assert_eq!(detach("ping".to_owned())?.method(), "ping");
     /// # Ok::<(), InvalidMethod>(())
     /// ```
     pub fn into_owned(self) -> Request<'static> {
@@ -232,7 +232,7 @@ impl<'a> Request<'a> {
     /// # Ok::<(), InvalidMethod>(())
     /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.reserve(self.call.size());
+        out.reserve(self.call.approximate_size());
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         write_nullable(self.id.as_ref(), out);
         out.push(b',');
@@ -240,5 +240,5 @@ impl<'a> Request<'a> {
     }
 }
 
-serde_form::via_text!(Request, crate::parse::request);
-serde_form::display!(Request, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+serde_impls::via_text!(Request, crate::parse::parse_request);
+serde_impls::display!(Request, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);

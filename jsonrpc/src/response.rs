@@ -1,16 +1,16 @@
 //! Responses: exactly one of a result and an error, by construction.
 
 use crate::id::write_nullable;
-use crate::serde_form;
-use crate::{Error, RawJson, RequestId};
+use crate::serde_impls;
+use crate::{ErrorObject, RawJson, RequestId};
 use serde::de::DeserializeOwned;
 
-/// The answer to a request.
+/// The response to a request.
 ///
 /// ```
 /// use interzone_jsonrpc::{RawJson, RequestId, Response};
 ///
-/// let response = Response::success(RequestId::from(1), RawJson::of("pong")?);
+/// let response = Response::success(RequestId::from(1), RawJson::from_value("pong")?);
 /// assert_eq!(response.to_string(), r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);
 /// assert_eq!(response.result().map(|r| r.as_str()), Some("\"pong\""));
 /// assert!(response.error().is_none());
@@ -19,16 +19,16 @@ use serde::de::DeserializeOwned;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Response<'a> {
     id: Option<RequestId<'a>>,
-    outcome: Result<RawJson<'a>, Error<'a>>,
+    outcome: Result<RawJson<'a>, ErrorObject<'a>>,
 }
 
 impl<'a> Response<'a> {
-    /// The response to a request that worked.
+    /// Creates the response to a request that succeeded.
     ///
     /// ```
     /// use interzone_jsonrpc::{RawJson, Response};
     ///
-    /// let response = Response::success("req-1", RawJson::of(&[1, 2])?);
+    /// let response = Response::success("req-1", RawJson::from_value(&[1, 2])?);
     /// assert_eq!(response.to_string(), r#"{"jsonrpc":"2.0","id":"req-1","result":[1,2]}"#);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
@@ -39,33 +39,33 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// The response to a request that failed; without an id where none could be read.
+    /// Creates the response to a request that failed; `id` is `None` if it could not be read.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, ErrorCode, Response};
+    /// use interzone_jsonrpc::{ErrorObject, ErrorCode, Response};
     ///
-    /// let response = Response::failure(None, Error::standard(ErrorCode::PARSE_ERROR));
+    /// let response = Response::failure(None, ErrorObject::standard(ErrorCode::PARSE_ERROR));
     /// assert_eq!(
     ///     response.to_string(),
     ///     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#
     /// );
     /// ```
-    pub fn failure(id: Option<RequestId<'a>>, error: Error<'a>) -> Self {
+    pub fn failure(id: Option<RequestId<'a>>, error: ErrorObject<'a>) -> Self {
         Self {
             id,
             outcome: Err(error),
         }
     }
 
-    /// A response whose parts the parser has judged.
-    pub(crate) fn judged(
+    /// Creates a response from parts that the parser has validated.
+    pub(crate) fn from_validated(
         id: Option<RequestId<'a>>,
-        outcome: Result<RawJson<'a>, Error<'a>>,
+        outcome: Result<RawJson<'a>, ErrorObject<'a>>,
     ) -> Self {
         Self { id, outcome }
     }
 
-    /// The id of the request that is answered, or nothing where it is null.
+    /// The id of the request, or `None` if it is null.
     ///
     /// ```
     /// use interzone_jsonrpc::{RequestId, Response};
@@ -78,7 +78,7 @@ impl<'a> Response<'a> {
         self.id.as_ref()
     }
 
-    /// The result, if the request worked.
+    /// The result, if the request succeeded.
     ///
     /// ```
     /// use interzone_jsonrpc::Response;
@@ -94,59 +94,59 @@ impl<'a> Response<'a> {
     /// The error, if the request failed.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, Response};
+    /// use interzone_jsonrpc::{ErrorObject, Response};
     ///
-    /// let response = Response::failure(None, Error::new(1, "out of paper"));
-    /// assert_eq!(response.error().map(|error| error.message()), Some("out of paper"));
+    /// let response = Response::failure(None, ErrorObject::new(1, "out of stock"));
+    /// assert_eq!(response.error().map(|error| error.message()), Some("out of stock"));
     /// assert!(response.result().is_none());
     /// ```
-    pub fn error(&self) -> Option<&Error<'a>> {
+    pub fn error(&self) -> Option<&ErrorObject<'a>> {
         self.outcome.as_ref().err()
     }
 
-    /// The result, or the error that stands in its place.
+    /// Converts the response into its result or error.
     ///
     /// # Errors
-    /// The request failed, and this is why.
+    /// The request failed.
     ///
     /// ```
     /// use interzone_jsonrpc::{RawJson, Response};
     ///
-    /// let response = Response::success(1, RawJson::of("pong")?);
+    /// let response = Response::success(1, RawJson::from_value("pong")?);
     /// let pong: String = response.into_outcome()?.decode()?;
     /// assert_eq!(pong, "pong");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn into_outcome(self) -> Result<RawJson<'a>, Error<'a>> {
+    pub fn into_outcome(self) -> Result<RawJson<'a>, ErrorObject<'a>> {
         self.outcome
     }
 
-    /// Reads the result as a `T`; nothing if the request failed.
+    /// Decodes the result as a `T`; `None` if the request failed.
     ///
     /// # Errors
-    /// The result is not what `T` takes.
+    /// The result does not match `T`.
     ///
     /// ```
-    /// use interzone_jsonrpc::{Error, RawJson, Response};
+    /// use interzone_jsonrpc::{ErrorObject, RawJson, Response};
     ///
-    /// let response = Response::success(1, RawJson::of(&[1, 2])?);
+    /// let response = Response::success(1, RawJson::from_value(&[1, 2])?);
     /// assert!(matches!(response.decode_result::<Vec<u8>>(), Some(Ok(list)) if list == [1, 2]));
-    /// assert!(Response::failure(None, Error::new(1, "busy")).decode_result::<u8>().is_none());
+    /// assert!(Response::failure(None, ErrorObject::new(1, "busy")).decode_result::<u8>().is_none());
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn decode_result<T: DeserializeOwned>(&self) -> Option<Result<T, serde_json::Error>> {
         self.result().map(RawJson::decode)
     }
 
-    /// The same response, free of the buffer it was read from.
+    /// Detaches the response from the buffer it was parsed from.
     ///
     /// ```
     /// use interzone_jsonrpc::{RawJson, Response};
     ///
-    /// fn keep(id: String) -> Response<'static> {
+    /// fn detach(id: String) -> Response<'static> {
     ///     Response::success(id.as_str(), RawJson::NULL).into_owned()
     /// }
-    /// assert_eq!(keep("req-1".to_owned()).id().and_then(|id| id.as_str()), Some("req-1"));
+    /// assert_eq!(detach("req-1".to_owned()).id().and_then(|id| id.as_str()), Some("req-1"));
     /// ```
     pub fn into_owned(self) -> Response<'static> {
         Response {
@@ -168,11 +168,11 @@ impl<'a> Response<'a> {
     /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"result":null}"#);
     /// ```
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        begin(self.id.as_ref(), out);
+        write_response_start(self.id.as_ref(), out);
         match &self.outcome {
             Ok(result) => {
-                out.reserve(RESULT.len() + result.as_str().len() + 1);
-                out.extend_from_slice(RESULT);
+                out.reserve(RESULT_KEY.len() + result.as_str().len() + 1);
+                out.extend_from_slice(RESULT_KEY);
                 result.write_to(out);
             }
             Err(error) => {
@@ -184,13 +184,13 @@ impl<'a> Response<'a> {
     }
 }
 
-pub(crate) const RESULT: &[u8] = br#","result":"#;
+pub(crate) const RESULT_KEY: &[u8] = br#","result":"#;
 
-/// Appends a response up to its id.
-pub(crate) fn begin(id: Option<&RequestId<'_>>, out: &mut Vec<u8>) {
+/// Appends the start of a response, up to and including its id.
+pub(crate) fn write_response_start(id: Option<&RequestId<'_>>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     write_nullable(id, out);
 }
 
-serde_form::via_text!(Response, crate::parse::response);
-serde_form::display!(Response, r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);
+serde_impls::via_text!(Response, crate::parse::parse_response);
+serde_impls::display!(Response, r#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#);

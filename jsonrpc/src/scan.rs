@@ -1,51 +1,48 @@
-//! The scanner: one pass over JSON text that checks every byte and copies none.
+//! Zero-copy JSON scanner: validates every byte in one pass.
 //!
-//! It knows JSON and nothing of JSON-RPC. It is ours because the raw values of `serde_json` check
-//! neither how deep a value nests nor whether a `\u` escape is half a character, and because a
-//! second pass to check both would cost as much as the first (docs/adr/0001). Everything here is
-//! iterative, so no input can exhaust the call stack.
+//! It is independent of JSON-RPC. It exists because the raw values of `serde_json` check neither nesting depth nor
+//! lone surrogate escapes, and a second pass for both would cost as much as the first (docs/adr/0001). Everything
+//! here is iterative, so no input can exhaust the call stack.
 
-pub(crate) use crate::kind::Kind;
-use crate::problem::Problem;
+use crate::invalid_message_kind::InvalidMessageKind;
+pub(crate) use crate::json_kind::JsonKind;
 
 mod strings;
 
-use strings::{Passed, string};
-pub(crate) use strings::{is_clean, special};
+use strings::{ScannedString, scan_string};
+pub(crate) use strings::{find_escape, is_escape_free};
 
-/// The deepest that a value may nest. What stands around it, an error object in a message in a batch,
-/// makes 128 in all; and `serde_json` reads 127 levels. So a value fits wherever it is put.
-pub(crate) const DEEPEST: u32 = 125;
-/// What may stand around a value: a batch, a message, an error object.
-pub(crate) const AROUND: u32 = 3;
+/// Maximum nesting depth of a value. With [`ENVELOPE_DEPTH`] levels around it this makes 128 in all; `serde_json`
+/// reads 127 levels. So a value fits wherever it is put.
+pub(crate) const MAX_DEPTH: u32 = 125;
+/// Levels around a value: a batch, a message, an error object.
+pub(crate) const ENVELOPE_DEPTH: u32 = 3;
 
-/// Why the text is not JSON, and the byte at which that showed.
+/// A JSON syntax error and its byte offset.
 #[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) problem: Problem,
-    pub(crate) at: usize,
+pub(crate) struct ScanError {
+    pub(crate) kind: InvalidMessageKind,
+    pub(crate) offset: usize,
 }
 
-/// What a step gives. The fault is boxed so that a step which goes well, as nearly all do, hands
-/// back a register or two and not a structure in memory.
-pub(crate) type Step<T> = Result<T, Box<Fault>>;
+/// Result of a scan step. The error is boxed so that a successful step, as nearly all are, is returned in registers.
+pub(crate) type ScanResult<T> = Result<T, Box<ScanError>>;
 
-/// A checked value: its text, and where it stands.
+/// A validated value: its text, offset and kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Value<'a> {
+pub(crate) struct ScannedValue<'a> {
     pub(crate) text: &'a str,
-    pub(crate) at: usize,
-    pub(crate) kind: Kind,
-    /// Whether a string has escapes, so that its text is not its value.
-    pub(crate) escaped: bool,
+    pub(crate) offset: usize,
+    pub(crate) kind: JsonKind,
+    /// True if a string contains escapes, so that its text is not its value.
+    pub(crate) has_escapes: bool,
 }
 
-/// A walk over a text. The steps below it are functions from one offset to the next, so that the
-/// offset stays in a register.
+/// Scanner over a text. The functions below map one offset to the next, so that the offset stays in a register.
 pub(crate) struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    pub(crate) at: usize,
+    pub(crate) offset: usize,
     max_depth: u32,
 }
 
@@ -54,122 +51,127 @@ impl<'a> Scanner<'a> {
         Self {
             text,
             bytes: text.as_bytes(),
-            at: 0,
-            max_depth: max_depth.min(DEEPEST),
+            offset: 0,
+            max_depth: max_depth.min(MAX_DEPTH),
         }
     }
 
-    /// The next byte that is not white space; zero at the end.
+    /// Skips white space and returns the next byte; zero at the end.
     #[inline]
     pub(crate) fn peek_token(&mut self) -> u8 {
-        self.at = after_space(self.bytes, self.at);
-        byte(self.bytes, self.at)
+        self.offset = skip_whitespace(self.bytes, self.offset);
+        byte_at(self.bytes, self.offset)
     }
 
     #[cold]
-    pub(crate) fn fault<T>(&self, problem: Problem) -> Step<T> {
-        fault(problem, self.at)
+    pub(crate) fn error<T>(&self, kind: InvalidMessageKind) -> ScanResult<T> {
+        scan_error(kind, self.offset)
     }
 
-    /// What stands here is wrong: either nothing does, or something else was due.
+    /// Returns the error for this offset: unexpected end, or unexpected character.
     #[cold]
-    pub(crate) fn unexpected<T>(&self) -> Step<T> {
-        unexpected(self.bytes, self.at)
+    pub(crate) fn unexpected<T>(&self) -> ScanResult<T> {
+        unexpected_byte(self.bytes, self.offset)
     }
 
-    /// Whether only white space is left.
-    pub(crate) fn at_end(&mut self) -> bool {
-        self.peek_token() == 0 && self.at >= self.bytes.len()
+    /// Returns true if only white space is left.
+    pub(crate) fn is_at_end(&mut self) -> bool {
+        self.peek_token() == 0 && self.offset >= self.bytes.len()
     }
 
-    /// Steps over one value.
-    pub(crate) fn value(&mut self) -> Result<Value<'a>, Fault> {
-        self.step().map_err(|fault| *fault)
+    /// Scans a value that is not part of a larger scan; unboxes the error.
+    pub(crate) fn scan_root(&mut self) -> Result<ScannedValue<'a>, ScanError> {
+        self.scan_value().map_err(|fault| *fault)
     }
 
-    /// The same, for the middle of a walk.
+    /// Scans one value.
     #[inline(always)] // worth about 7 % on a small message
-    pub(crate) fn step(&mut self) -> Step<Value<'a>> {
+    pub(crate) fn scan_value(&mut self) -> ScanResult<ScannedValue<'a>> {
         let first = self.peek_token();
-        let at = self.at;
-        let mut escaped = false;
+        let start = self.offset;
+        let mut has_escapes = false;
         let kind = match first {
             b'"' => {
-                let passed = string(self.bytes, at)?;
-                escaped = passed.escaped;
-                self.at = passed.end;
-                Kind::String
+                let scanned = scan_string(self.bytes, start)?;
+                has_escapes = scanned.has_escapes;
+                self.offset = scanned.end;
+                JsonKind::String
             }
             b'{' | b'[' => {
-                self.at = container(self.bytes, at, self.max_depth)?;
+                self.offset = scan_container(self.bytes, start, self.max_depth)?;
                 if first == b'{' {
-                    Kind::Object
+                    JsonKind::Object
                 } else {
-                    Kind::Array
+                    JsonKind::Array
                 }
             }
             _ => {
-                self.at = scalar(self.bytes, at)?;
+                self.offset = scan_scalar(self.bytes, start)?;
                 match first {
-                    b'n' => Kind::Null,
-                    b't' | b'f' => Kind::Boolean,
-                    _ => Kind::Number,
+                    b'n' => JsonKind::Null,
+                    b't' | b'f' => JsonKind::Boolean,
+                    _ => JsonKind::Number,
                 }
             }
         };
-        Ok(Value {
-            text: self.slice(at, self.at),
-            at,
+        Ok(ScannedValue {
+            text: self.slice(start, self.offset),
+            offset: start,
             kind,
-            escaped,
+            has_escapes,
         })
     }
 
-    /// Steps over what nobody wants to see, with so many levels of it standing around values.
-    pub(crate) fn pass(&mut self, around: u32) -> Step<()> {
+    /// Skips a value. Its containers may nest `extra_depth` levels deeper than a value may.
+    pub(crate) fn skip_value(&mut self, extra_depth: u32) -> ScanResult<()> {
         match self.peek_token() {
-            b'{' | b'[' => self.at = container(self.bytes, self.at, self.max_depth + around)?,
-            _ => drop(self.step()?),
+            b'{' | b'[' => {
+                self.offset = scan_container(self.bytes, self.offset, self.max_depth + extra_depth)?
+            }
+            _ => drop(self.scan_value()?),
         }
         Ok(())
     }
 
-    /// The text between two byte offsets that this scanner has passed.
+    /// The text between two byte offsets that this scanner has scanned.
     #[inline]
     pub(crate) fn slice(&self, from: usize, to: usize) -> &'a str {
-        // Both offsets stand at ASCII bytes, so this is always a slice.
+        // Both offsets are at ASCII bytes, so this is always a valid slice.
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Steps over a member's name and its colon, and tells the name.
-    #[inline(always)] // see `step`
-    pub(crate) fn member_name(&mut self) -> Step<Value<'a>> {
+    /// Scans a member name and its colon, and returns the name.
+    #[inline(always)] // see `scan_value`
+    pub(crate) fn scan_member_name(&mut self) -> ScanResult<ScannedValue<'a>> {
         if self.peek_token() != b'"' {
             return self.unexpected();
         }
-        let at = self.at;
-        let Passed { end, escaped } = string(self.bytes, at)?;
-        self.at = colon(self.bytes, end)?;
-        Ok(Value {
-            text: self.slice(at, end),
-            at,
-            kind: Kind::String,
-            escaped,
+        let start = self.offset;
+        let ScannedString {
+            end,
+            has_escapes: escaped,
+        } = scan_string(self.bytes, start)?;
+        self.offset = scan_colon(self.bytes, end)?;
+        Ok(ScannedValue {
+            text: self.slice(start, end),
+            offset: start,
+            kind: JsonKind::String,
+            has_escapes: escaped,
         })
     }
 }
 
 /// The byte at `at`; zero at the end, which no JSON token begins with.
 #[inline]
-fn byte(bytes: &[u8], at: usize) -> u8 {
+fn byte_at(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(0)
 }
 
-/// The offset, from `at` on, of the first byte that is not white space.
+/// Skips white space, from `at` on, and returns the offset.
 #[inline]
-fn after_space(bytes: &[u8], mut at: usize) -> usize {
-    // Most messages have none: one comparison tells.
-    while let byte = byte(bytes, at)
+fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
+    // Most messages have none: one comparison decides.
+    while let byte = byte_at(bytes, at)
         && byte <= b' '
         && matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
     {
@@ -179,117 +181,116 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 #[cold]
-fn fault<T>(problem: Problem, at: usize) -> Step<T> {
-    Err(Box::new(Fault { problem, at }))
+fn scan_error<T>(kind: InvalidMessageKind, at: usize) -> ScanResult<T> {
+    Err(Box::new(ScanError { kind, offset: at }))
 }
 
-/// What stands at `at` is wrong: either nothing does, or something else was due.
+/// Returns the error for offset `at`: unexpected end, or unexpected character.
 #[cold]
-fn unexpected<T>(bytes: &[u8], at: usize) -> Step<T> {
+fn unexpected_byte<T>(bytes: &[u8], at: usize) -> ScanResult<T> {
     if at >= bytes.len() {
-        fault(Problem::UnexpectedEnd, at)
+        scan_error(InvalidMessageKind::UnexpectedEnd, at)
     } else {
-        fault(Problem::UnexpectedCharacter, at)
+        scan_error(InvalidMessageKind::UnexpectedCharacter, at)
     }
 }
 
-/// Steps over a literal or a number.
+/// Scans a literal or a number.
 #[inline]
-fn scalar(bytes: &[u8], at: usize) -> Step<usize> {
-    match byte(bytes, at) {
-        b'-' | b'0'..=b'9' => number(bytes, at),
-        b't' => literal(bytes, at, b"true"),
-        b'f' => literal(bytes, at, b"false"),
-        b'n' => literal(bytes, at, b"null"),
-        _ => unexpected(bytes, at),
+fn scan_scalar(bytes: &[u8], at: usize) -> ScanResult<usize> {
+    match byte_at(bytes, at) {
+        b'-' | b'0'..=b'9' => scan_number(bytes, at),
+        b't' => scan_literal(bytes, at, b"true"),
+        b'f' => scan_literal(bytes, at, b"false"),
+        b'n' => scan_literal(bytes, at, b"null"),
+        _ => unexpected_byte(bytes, at),
     }
 }
 
-fn literal(bytes: &[u8], mut at: usize, word: &[u8]) -> Step<usize> {
-    for &letter in word {
-        if byte(bytes, at) != letter {
-            return unexpected(bytes, at);
+fn scan_literal(bytes: &[u8], mut at: usize, expected: &[u8]) -> ScanResult<usize> {
+    for &expected_byte in expected {
+        if byte_at(bytes, at) != expected_byte {
+            return unexpected_byte(bytes, at);
         }
         at += 1;
     }
     Ok(at)
 }
 
-fn number(bytes: &[u8], mut at: usize) -> Step<usize> {
-    if byte(bytes, at) == b'-' {
+fn scan_number(bytes: &[u8], mut at: usize) -> ScanResult<usize> {
+    if byte_at(bytes, at) == b'-' {
         at += 1;
     }
-    match byte(bytes, at) {
+    match byte_at(bytes, at) {
         b'0' => {
             at += 1;
-            if byte(bytes, at).is_ascii_digit() {
-                return fault(Problem::BadNumber, at);
+            if byte_at(bytes, at).is_ascii_digit() {
+                return scan_error(InvalidMessageKind::BadNumber, at);
             }
         }
-        b'1'..=b'9' => at = digits(bytes, at),
-        _ => return digit_due(bytes, at),
+        b'1'..=b'9' => at = skip_digits(bytes, at),
+        _ => return missing_digit(bytes, at),
     }
-    if byte(bytes, at) == b'.' {
-        at = some_digits(bytes, at + 1)?;
+    if byte_at(bytes, at) == b'.' {
+        at = scan_digits(bytes, at + 1)?;
     }
-    if matches!(byte(bytes, at), b'e' | b'E') {
+    if matches!(byte_at(bytes, at), b'e' | b'E') {
         at += 1;
-        if matches!(byte(bytes, at), b'+' | b'-') {
+        if matches!(byte_at(bytes, at), b'+' | b'-') {
             at += 1;
         }
-        at = some_digits(bytes, at)?;
+        at = scan_digits(bytes, at)?;
     }
     Ok(at)
 }
 
 #[inline]
-fn digits(bytes: &[u8], mut at: usize) -> usize {
-    while byte(bytes, at).is_ascii_digit() {
+fn skip_digits(bytes: &[u8], mut at: usize) -> usize {
+    while byte_at(bytes, at).is_ascii_digit() {
         at += 1;
     }
     at
 }
 
-fn some_digits(bytes: &[u8], at: usize) -> Step<usize> {
-    if !byte(bytes, at).is_ascii_digit() {
-        return digit_due(bytes, at);
+fn scan_digits(bytes: &[u8], at: usize) -> ScanResult<usize> {
+    if !byte_at(bytes, at).is_ascii_digit() {
+        return missing_digit(bytes, at);
     }
-    Ok(digits(bytes, at))
+    Ok(skip_digits(bytes, at))
 }
 
-/// A digit is due at `at`: either nothing stands there, or something else does.
+/// Returns the error for a missing digit at `at`: unexpected end, or bad number.
 #[cold]
-fn digit_due<T>(bytes: &[u8], at: usize) -> Step<T> {
+fn missing_digit<T>(bytes: &[u8], at: usize) -> ScanResult<T> {
     if at >= bytes.len() {
-        fault(Problem::UnexpectedEnd, at)
+        scan_error(InvalidMessageKind::UnexpectedEnd, at)
     } else {
-        fault(Problem::BadNumber, at)
+        scan_error(InvalidMessageKind::BadNumber, at)
     }
 }
 
-/// Steps over the object or array that begins at `at`, whatever it holds, if it takes no more than
-/// `room` open containers at a time, itself counted.
+/// Scans the object or array that begins at `at`, if it has at most `max_open` open containers at a time,
+/// including itself.
 ///
-/// The open containers are the low bits of `kinds`, the innermost lowest: one for an object, zero
-/// for an array.
-fn container(bytes: &[u8], mut at: usize, room: u32) -> Step<usize> {
+/// The open containers are the low bits of `kinds`, the innermost lowest: one for an object, zero for an array.
+fn scan_container(bytes: &[u8], mut at: usize, max_open: u32) -> ScanResult<usize> {
     let mut open: u32 = 0;
     let mut kinds: u128 = 0;
     loop {
-        // A value is due, in an object after its name.
-        at = after_space(bytes, at);
+        // A value is expected; in an object, after its name.
+        at = skip_whitespace(bytes, at);
         if kinds & 1 == 1 {
-            at = after_space(bytes, key(bytes, at)?);
+            at = skip_whitespace(bytes, scan_key(bytes, at)?);
         }
-        match byte(bytes, at) {
-            b'"' => at = string(bytes, at)?.end,
+        match byte_at(bytes, at) {
+            b'"' => at = scan_string(bytes, at)?.end,
             bracket @ (b'{' | b'[') => {
-                if open >= room {
-                    return fault(Problem::TooDeep, at);
+                if open >= max_open {
+                    return scan_error(InvalidMessageKind::TooDeep, at);
                 }
-                at = after_space(bytes, at + 1);
-                // '}' and ']' both stand two places after their opening bracket.
-                if byte(bytes, at) == bracket + 2 {
+                at = skip_whitespace(bytes, at + 1);
+                // '}' and ']' both have the code of their opening bracket plus two.
+                if byte_at(bytes, at) == bracket + 2 {
                     at += 1;
                 } else {
                     open += 1;
@@ -297,22 +298,22 @@ fn container(bytes: &[u8], mut at: usize, room: u32) -> Step<usize> {
                     continue;
                 }
             }
-            _ => at = scalar(bytes, at)?,
+            _ => at = scan_scalar(bytes, at)?,
         }
-        // A value has ended: close what it completes.
+        // A value has ended: close the containers that it completes.
         loop {
             if open == 0 {
                 return Ok(at);
             }
-            at = after_space(bytes, at);
-            match byte(bytes, at) {
+            at = skip_whitespace(bytes, at);
+            match byte_at(bytes, at) {
                 b',' => {
                     at += 1;
                     break;
                 }
                 b'}' if kinds & 1 == 1 => {}
                 b']' if kinds & 1 == 0 => {}
-                _ => return unexpected(bytes, at),
+                _ => return unexpected_byte(bytes, at),
             }
             at += 1;
             open -= 1;
@@ -321,21 +322,21 @@ fn container(bytes: &[u8], mut at: usize, room: u32) -> Step<usize> {
     }
 }
 
-/// Steps over the member's name that is due at `at`, and its colon.
+/// Scans the member name that is expected at `at`, and its colon.
 #[inline]
-fn key(bytes: &[u8], at: usize) -> Step<usize> {
-    if byte(bytes, at) != b'"' {
-        return unexpected(bytes, at);
+fn scan_key(bytes: &[u8], at: usize) -> ScanResult<usize> {
+    if byte_at(bytes, at) != b'"' {
+        return unexpected_byte(bytes, at);
     }
-    colon(bytes, string(bytes, at)?.end)
+    scan_colon(bytes, scan_string(bytes, at)?.end)
 }
 
-/// Steps over the colon that is due but for white space.
+/// Skips white space and the colon that is expected after it.
 #[inline]
-fn colon(bytes: &[u8], at: usize) -> Step<usize> {
-    let at = after_space(bytes, at);
-    if byte(bytes, at) != b':' {
-        return unexpected(bytes, at);
+fn scan_colon(bytes: &[u8], at: usize) -> ScanResult<usize> {
+    let at = skip_whitespace(bytes, at);
+    if byte_at(bytes, at) != b':' {
+        return unexpected_byte(bytes, at);
     }
     Ok(at + 1)
 }

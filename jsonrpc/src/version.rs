@@ -1,4 +1,4 @@
-//! The one version there is.
+//! The `jsonrpc` version member.
 
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,7 +19,7 @@ use std::fmt;
 pub struct Version;
 
 impl Version {
-    /// The text of the version.
+    /// The version as text.
     ///
     /// ```
     /// use interzone_jsonrpc::Version;

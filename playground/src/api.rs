@@ -1,5 +1,4 @@
-//! Slack's Web API: the list of methods, and what all of them share. A method is a function over the
-//! workspace; it neither waits nor knows how it was called.
+//! Slack's Web API: the method table and shared checks. A method is a synchronous function over the workspace.
 
 pub(crate) mod args;
 mod auth;
@@ -8,232 +7,284 @@ pub(crate) mod chat;
 mod conversations;
 pub(crate) mod files;
 pub(crate) mod multipart;
-mod pace;
+mod rate_limits;
 pub(crate) mod reactions;
 pub(crate) mod respond;
 mod stream;
 mod users;
 
-use crate::access::{Caller, TokenKind};
+use crate::tokens::{TokenHolder, TokenKind};
 use crate::workspace::Workspace;
-use crate::workspace::channels::{Channel, Kind};
+use crate::workspace::channels::{ChannelKind, PlaygroundChannel};
 use args::Args;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// A refusal, in Slack's words.
+/// An API error in Slack's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) word: Cow<'static, str>,
-    /// Sentences for the developer.
-    pub(crate) why: Vec<String>,
-    /// The scope that is missing.
-    pub(crate) needed: Option<String>,
+pub(crate) struct SlackApiError {
+    pub(crate) code: Cow<'static, str>,
+    /// Details for the developer.
+    pub(crate) details: Vec<String>,
+    /// The missing scope.
+    pub(crate) needed_scope: Option<String>,
 }
 
-impl Refused {
-    pub(crate) fn new(word: impl Into<Cow<'static, str>>) -> Self {
+impl SlackApiError {
+    pub(crate) fn new(code: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            word: word.into(),
-            why: Vec::new(),
-            needed: None,
+            code: code.into(),
+            details: Vec::new(),
+            needed_scope: None,
         }
     }
 
-    pub(crate) fn because(word: &'static str, why: &str) -> Self {
+    pub(crate) fn with_detail(code: &'static str, detail: &str) -> Self {
         Self {
-            why: vec![format!("[ERROR] {why}")],
-            ..Self::new(word)
+            details: vec![format!("[ERROR] {detail}")],
+            ..Self::new(code)
         }
     }
 
-    /// The body of the answer.
-    pub(crate) fn json(&self, provided: Option<&str>) -> Value {
-        let mut told = json!({"ok": false, "error": self.word});
-        if let Some(fields) = told.as_object_mut() {
-            if let Some(needed) = &self.needed {
+    /// Returns the response body.
+    pub(crate) fn to_json(&self, provided_scopes: Option<&str>) -> Value {
+        let mut body = json!({"ok": false, "error": self.code});
+        if let Some(fields) = body.as_object_mut() {
+            if let Some(needed) = &self.needed_scope {
                 fields.insert("needed".to_owned(), needed.clone().into());
-                fields.insert("provided".to_owned(), provided.into());
+                fields.insert("provided".to_owned(), provided_scopes.into());
             }
-            if !self.why.is_empty() {
-                let messages = json!({"messages": self.why});
+            if !self.details.is_empty() {
+                let messages = json!({"messages": self.details});
                 fields.insert("response_metadata".to_owned(), messages);
             }
         }
-        told
+        body
     }
 }
 
-/// What a method gives: fields of the answer beside `ok`.
-pub(crate) type Answer = Result<Value, Refused>;
-type Handler = fn(&mut Workspace, &Caller, &Args) -> Answer;
+/// Result of a method: response fields besides `ok`.
+pub(crate) type ApiResult = Result<Value, SlackApiError>;
+type MethodHandler = fn(&mut Workspace, &TokenHolder, &Args) -> ApiResult;
 
-/// What a call must bring.
+/// Token and argument requirements of a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Door {
-    /// A token of the bot; arguments in a form or in JSON.
+enum TokenRequirement {
+    /// Bot token; arguments in a form or in JSON.
     Bot,
-    /// A token of the bot; arguments in a query or a form. JSON is not read.
+    /// Bot token; arguments in a query or a form. JSON is ignored.
     BotForm,
-    /// A token that opens sockets.
+    /// App-level token.
     App,
     /// No token.
     Open,
 }
 
-struct Method {
+struct ApiMethod {
     name: &'static str,
-    door: Door,
-    run: Handler,
+    requirement: TokenRequirement,
+    handler: MethodHandler,
 }
 
-const fn method(name: &'static str, door: Door, run: Handler) -> Method {
-    Method { name, door, run }
+const fn method(
+    name: &'static str,
+    requirement: TokenRequirement,
+    handler: MethodHandler,
+) -> ApiMethod {
+    ApiMethod {
+        name,
+        requirement,
+        handler,
+    }
 }
 
-const METHODS: &[Method] = &[
-    method("api.test", Door::Open, auth::api_test),
-    method("apps.connections.open", Door::App, auth::connections_open),
-    method("assistant.threads.setStatus", Door::Bot, users::set_status),
-    method("auth.revoke", Door::BotForm, auth::revoke),
-    method("auth.test", Door::Bot, auth::test),
-    method("chat.appendStream", Door::Bot, stream::append),
-    method("chat.delete", Door::Bot, chat::delete),
-    method("chat.postEphemeral", Door::Bot, chat::post_ephemeral),
-    method("chat.postMessage", Door::Bot, chat::post_message),
-    method("chat.startStream", Door::Bot, stream::start),
-    method("chat.stopStream", Door::Bot, stream::stop),
-    method("chat.update", Door::Bot, chat::update),
+const METHODS: &[ApiMethod] = &[
+    method("api.test", TokenRequirement::Open, auth::api_test),
+    method(
+        "apps.connections.open",
+        TokenRequirement::App,
+        auth::connections_open,
+    ),
+    method(
+        "assistant.threads.setStatus",
+        TokenRequirement::Bot,
+        users::set_status,
+    ),
+    method("auth.revoke", TokenRequirement::BotForm, auth::revoke),
+    method("auth.test", TokenRequirement::Bot, auth::test),
+    method("chat.appendStream", TokenRequirement::Bot, stream::append),
+    method("chat.delete", TokenRequirement::Bot, chat::delete),
+    method(
+        "chat.postEphemeral",
+        TokenRequirement::Bot,
+        chat::post_ephemeral,
+    ),
+    method(
+        "chat.postMessage",
+        TokenRequirement::Bot,
+        chat::post_message,
+    ),
+    method("chat.startStream", TokenRequirement::Bot, stream::start),
+    method("chat.stopStream", TokenRequirement::Bot, stream::stop),
+    method("chat.update", TokenRequirement::Bot, chat::update),
     method(
         "conversations.history",
-        Door::BotForm,
+        TokenRequirement::BotForm,
         conversations::history,
     ),
-    method("conversations.info", Door::BotForm, conversations::info),
-    method("conversations.list", Door::BotForm, conversations::list),
+    method(
+        "conversations.info",
+        TokenRequirement::BotForm,
+        conversations::info,
+    ),
+    method(
+        "conversations.list",
+        TokenRequirement::BotForm,
+        conversations::list,
+    ),
     method(
         "conversations.members",
-        Door::BotForm,
+        TokenRequirement::BotForm,
         conversations::members,
     ),
-    method("conversations.open", Door::Bot, conversations::open),
+    method(
+        "conversations.open",
+        TokenRequirement::Bot,
+        conversations::open,
+    ),
     method(
         "conversations.replies",
-        Door::BotForm,
+        TokenRequirement::BotForm,
         conversations::replies,
     ),
-    method("files.completeUploadExternal", Door::Bot, files::complete),
+    method(
+        "files.completeUploadExternal",
+        TokenRequirement::Bot,
+        files::complete,
+    ),
     method(
         "files.getUploadURLExternal",
-        Door::BotForm,
+        TokenRequirement::BotForm,
         files::upload_url,
     ),
-    method("files.info", Door::BotForm, files::info),
-    method("oauth.v2.access", Door::Open, auth::access),
-    method("reactions.add", Door::Bot, reactions::add),
-    method("reactions.get", Door::BotForm, reactions::get),
-    method("reactions.remove", Door::Bot, reactions::remove),
-    method("team.info", Door::BotForm, users::team_info),
-    method("users.info", Door::BotForm, users::info),
-    method("users.list", Door::BotForm, users::list),
+    method("files.info", TokenRequirement::BotForm, files::info),
+    method("oauth.v2.access", TokenRequirement::Open, auth::access),
+    method("reactions.add", TokenRequirement::Bot, reactions::add),
+    method("reactions.get", TokenRequirement::BotForm, reactions::get),
+    method("reactions.remove", TokenRequirement::Bot, reactions::remove),
+    method("team.info", TokenRequirement::BotForm, users::team_info),
+    method("users.info", TokenRequirement::BotForm, users::info),
+    method("users.list", TokenRequirement::BotForm, users::list),
 ];
 
-/// Whether a method reads JSON.
-pub(crate) fn takes_json(name: &str) -> bool {
+/// Returns true if a method accepts JSON.
+pub(crate) fn accepts_json(name: &str) -> bool {
     let found = METHODS.iter().find(|method| method.name == name);
-    found.is_none_or(|method| matches!(method.door, Door::Bot | Door::App))
+    found.is_none_or(|method| {
+        matches!(
+            method.requirement,
+            TokenRequirement::Bot | TokenRequirement::App
+        )
+    })
 }
 
-/// What a call gives, and the scopes of its token if it has one.
-pub(crate) fn call(workspace: &mut Workspace, name: &str, args: &Args) -> (Answer, Option<String>) {
+/// Calls a method; also returns the scopes of the token, if there is one.
+pub(crate) fn call(
+    workspace: &mut Workspace,
+    name: &str,
+    args: &Args,
+) -> (ApiResult, Option<String>) {
     let Some(method) = METHODS.iter().find(|method| method.name == name) else {
-        return (Err(Refused::new("unknown_method")), None);
+        return (Err(SlackApiError::new("unknown_method")), None);
     };
     let now = workspace.clock.unix();
-    let caller = match method.door {
-        Door::Open => Ok(Caller {
+    let caller = match method.requirement {
+        TokenRequirement::Open => Ok(TokenHolder {
             kind: TokenKind::Bot,
             scopes: Default::default(),
         }),
-        _ => workspace.tokens.caller(args.token(), now),
+        _ => workspace.tokens.authenticate_token(args.token(), now),
     };
     let caller = match caller {
         Ok(caller) => caller,
         Err(refused) => return (Err(refused), None),
     };
-    let wanted = match method.door {
-        Door::App => TokenKind::App,
+    let required_kind = match method.requirement {
+        TokenRequirement::App => TokenKind::App,
         _ => TokenKind::Bot,
     };
-    if method.door != Door::Open && caller.kind != wanted {
-        return (Err(Refused::new("not_allowed_token_type")), None);
+    if method.requirement != TokenRequirement::Open && caller.kind != required_kind {
+        return (Err(SlackApiError::new("not_allowed_token_type")), None);
     }
     (
-        (method.run)(workspace, &caller, args),
-        Some(caller.provided()),
+        (method.handler)(workspace, &caller, args),
+        Some(caller.scope_list()),
     )
 }
 
-/// A channel that the bot may know of.
-fn visible<'a>(workspace: &'a Workspace, id: &str) -> Result<&'a Channel, Refused> {
+/// Returns a channel that the bot may see.
+fn visible_channel<'a>(
+    workspace: &'a Workspace,
+    id: &str,
+) -> Result<&'a PlaygroundChannel, SlackApiError> {
     let channel = workspace.channels.get(id);
-    let seen =
-        |channel: &&Channel| channel.kind == Kind::Public || channel.has(&workspace.bot_user);
+    let is_visible = |channel: &&PlaygroundChannel| {
+        channel.kind == ChannelKind::Public || channel.has_member(&workspace.bot_user)
+    };
     channel
-        .filter(seen)
-        .ok_or(Refused::new("channel_not_found"))
+        .filter(is_visible)
+        .ok_or(SlackApiError::new("channel_not_found"))
 }
 
-/// A channel whose messages the bot may read.
-fn readable<'a>(
+/// Returns a channel whose messages the bot may read.
+fn readable_channel<'a>(
     workspace: &'a Workspace,
-    caller: &Caller,
+    caller: &TokenHolder,
     id: &str,
-) -> Result<&'a Channel, Refused> {
-    let channel = visible(workspace, id)?;
-    caller.need(channel.kind.history_scope())?;
-    if !channel.has(&workspace.bot_user) {
-        return Err(Refused::new("not_in_channel"));
+) -> Result<&'a PlaygroundChannel, SlackApiError> {
+    let channel = visible_channel(workspace, id)?;
+    caller.require_scope(channel.kind.history_scope())?;
+    if !channel.has_member(&workspace.bot_user) {
+        return Err(SlackApiError::new("not_in_channel"));
     }
     Ok(channel)
 }
 
-/// A channel that the bot may write to. A user's id is that user's DM.
-fn writable(workspace: &Workspace, id: &str) -> Result<Channel, Refused> {
-    let dm = workspace
-        .channels
-        .values()
-        .find(|channel| channel.kind == Kind::Im && id != workspace.bot_user && channel.has(id));
+/// Returns a channel that the bot may write to. A user id selects that user's DM.
+fn writable_channel(workspace: &Workspace, id: &str) -> Result<PlaygroundChannel, SlackApiError> {
+    let dm = workspace.channels.values().find(|channel| {
+        channel.kind == ChannelKind::Im && id != workspace.bot_user && channel.has_member(id)
+    });
     let channel = match dm {
         Some(channel) => channel,
-        None => visible(workspace, id)?,
+        None => visible_channel(workspace, id)?,
     };
     if channel.archived {
-        return Err(Refused::new("is_archived"));
+        return Err(SlackApiError::new("is_archived"));
     }
-    if !channel.has(&workspace.bot_user) {
-        return Err(Refused::new("not_in_channel"));
+    if !channel.has_member(&workspace.bot_user) {
+        return Err(SlackApiError::new("not_in_channel"));
     }
     Ok(channel.clone())
 }
 
-/// One page of a list, and the cursor of the next.
-fn page<T: Clone>(
+/// Returns one page of a list, and the cursor of the next.
+fn paginate<T: Clone>(
     all: &[T],
     args: &Args,
-    usual: usize,
-    most: usize,
-) -> Result<(Vec<T>, String), Refused> {
-    let limit = args.number("limit").unwrap_or(usual);
-    if limit == 0 || limit > most {
-        return Err(Refused::new("invalid_limit"));
+    default_limit: usize,
+    max_limit: usize,
+) -> Result<(Vec<T>, String), SlackApiError> {
+    let limit = args.number("limit").unwrap_or(default_limit);
+    if limit == 0 || limit > max_limit {
+        return Err(SlackApiError::new("invalid_limit"));
     }
     let start = match args.text("cursor") {
         None => 0,
         Some(cursor) => {
             let number = cursor.strip_prefix("next:").and_then(|n| n.parse().ok());
             let number: Option<usize> = number.filter(|number| *number <= all.len());
-            number.ok_or(Refused::new("invalid_cursor"))?
+            number.ok_or(SlackApiError::new("invalid_cursor"))?
         }
     };
     let end = start.saturating_add(limit).min(all.len());

@@ -1,14 +1,13 @@
-//! Telling the app what happens: one loop takes what waits, lets go wrong what is to go wrong, and hands
-//! each event to its delivery. How a request is signed and what a socket says is below.
+//! Event delivery: one loop takes queued events, applies injected faults, and starts their delivery with retries.
 
-pub(crate) mod links;
-pub(crate) mod sign;
+pub(crate) mod signature;
+pub(crate) mod sockets;
 
 use crate::faults::EventFault;
-use crate::options::Mode;
-use crate::shared::{Shared, locked};
-use crate::workspace::Outgoing;
-use crate::workspace::log::Delivery;
+use crate::options::DeliveryMode;
+use crate::state::{PlaygroundState, lock};
+use crate::workspace::OutgoingEvent;
+use crate::workspace::log::EventDelivery;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
 use std::sync::Arc;
@@ -17,21 +16,21 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
-/// Deliveries at the same time, those included that wait for their next attempt.
-const AT_ONCE: usize = 4_096;
+/// Maximum concurrent deliveries, including those that wait for a retry.
+const MAX_DELIVERIES: usize = 4_096;
 
-/// Why something did not arrive, in Slack's words.
+/// Delivery failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum DeliveryFailure {
     TimedOut,
     Refused,
     Unreachable,
-    /// The app does not want it again.
+    /// The app declined retries.
     Final,
 }
 
-impl Failed {
-    const fn word(self) -> &'static str {
+impl DeliveryFailure {
+    const fn reason(self) -> &'static str {
         match self {
             Self::TimedOut => "http_timeout",
             Self::Refused | Self::Final => "http_error",
@@ -40,26 +39,26 @@ impl Failed {
     }
 }
 
-/// Sends what waits, until the stop.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut changes = shared.watch();
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut held = Vec::new();
+/// Delivers queued events until stopped.
+pub(crate) async fn run(shared: Arc<PlaygroundState>) {
+    let mut changes = shared.subscribe();
+    let permits = Arc::new(Semaphore::new(MAX_DELIVERIES));
+    let mut held_back = Vec::new();
     loop {
-        while let Some(next) = shared.next_outgoing() {
-            let Some(batch) = ordered(&shared, next, &mut held) else {
+        while let Some(next) = shared.next_event() {
+            let Some(batch) = apply_event_faults(&shared, next, &mut held_back) else {
                 continue;
             };
             let permit = tokio::select! {
                 () = shared.stop.cancelled() => return,
-                permit = Arc::clone(&room).acquire_owned() => permit,
+                permit = Arc::clone(&permits).acquire_owned() => permit,
             };
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
                 let _permit = permit;
                 tokio::select! {
                     () = shared.stop.cancelled() => {}
-                    () = bring(&shared, batch) => {}
+                    () = deliver_batch(&shared, batch) => {}
                 }
             });
         }
@@ -70,187 +69,205 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// What is sent together, one after the other, and how much later.
-struct Batch {
-    all: Vec<Outgoing>,
-    later: Duration,
+/// Events sent one after the other, after a delay.
+struct EventBatch {
+    events: Vec<OutgoingEvent>,
+    delay: Duration,
 }
 
-/// What becomes of the next event by the faults that were ordered; nothing if it is held back.
-fn ordered(shared: &Shared, next: Outgoing, held: &mut Vec<Outgoing>) -> Option<Batch> {
-    let mut batch = Batch {
-        all: vec![next],
-        later: Duration::ZERO,
+/// Applies the injected event faults; returns `None` if the event is held back.
+fn apply_event_faults(
+    shared: &PlaygroundState,
+    next: OutgoingEvent,
+    held_back: &mut Vec<OutgoingEvent>,
+) -> Option<EventBatch> {
+    let mut batch = EventBatch {
+        events: vec![next],
+        delay: Duration::ZERO,
     };
-    if batch.all.iter().any(|one| one.interactive) {
+    if batch.events.iter().any(|one| one.is_interaction) {
         return Some(batch);
     }
-    let mut plan = locked(&shared.plan);
-    let Some(fault) = plan.events.first_mut() else {
+    let mut faults = lock(&shared.faults);
+    let Some(fault) = faults.events.first_mut() else {
         return Some(batch);
     };
     let (EventFault::Duplicate { events, .. }
     | EventFault::Reverse { events }
     | EventFault::Delay { events, .. }) = fault;
     *events = events.saturating_sub(1);
-    let over = *events == 0;
+    let is_done = *events == 0;
     let fault = *fault;
-    if over {
-        plan.events.remove(0);
+    if is_done {
+        faults.events.remove(0);
     }
-    drop(plan);
+    drop(faults);
     match fault {
         EventFault::Duplicate { copies, .. } => {
             let copies = usize::try_from(copies.clamp(1, 100)).unwrap_or(1);
-            batch.all = std::iter::repeat_n(batch.all, copies).flatten().collect();
+            batch.events = std::iter::repeat_n(batch.events, copies)
+                .flatten()
+                .collect();
         }
         EventFault::Reverse { .. } => {
-            held.append(&mut batch.all);
-            if !over {
+            held_back.append(&mut batch.events);
+            if !is_done {
                 return None;
             }
-            batch.all = held.drain(..).rev().collect();
+            batch.events = held_back.drain(..).rev().collect();
         }
-        EventFault::Delay { by, .. } => batch.later = by,
+        EventFault::Delay { delay: by, .. } => batch.delay = by,
     }
     Some(batch)
 }
 
-/// Brings what is in a batch: first each once, in order, then again what did not arrive.
-async fn bring(shared: &Arc<Shared>, batch: Batch) {
-    if !batch.later.is_zero() {
-        tokio::time::sleep(batch.later).await;
+/// Delivers a batch: each event once, in order, then retries of the failed ones.
+async fn deliver_batch(shared: &Arc<PlaygroundState>, batch: EventBatch) {
+    if !batch.delay.is_zero() {
+        tokio::time::sleep(batch.delay).await;
     }
-    let mut missing = Vec::new();
-    for one in batch.all {
-        match attempt(shared, &one, 0, None).await {
-            Err(why) if why != Failed::Final && !one.interactive => missing.push((one, why)),
+    let mut failed = Vec::new();
+    for event in batch.events {
+        match deliver_once(shared, &event, 0, None).await {
+            Err(failure) if failure != DeliveryFailure::Final && !event.is_interaction => {
+                failed.push((event, failure))
+            }
             _ => {}
         }
     }
-    for (one, mut why) in missing {
-        for (at, wait) in shared.retry_delays.iter().enumerate() {
+    for (event, mut failure) in failed {
+        for (index, wait) in shared.retry_delays.iter().enumerate() {
             tokio::time::sleep(*wait).await;
-            match attempt(shared, &one, at + 1, Some(why)).await {
-                Ok(()) | Err(Failed::Final) => break,
-                Err(again) => why = again,
+            match deliver_once(shared, &event, index + 1, Some(failure)).await {
+                Ok(()) | Err(DeliveryFailure::Final) => break,
+                Err(again) => failure = again,
             }
         }
     }
 }
 
-async fn attempt(
-    shared: &Shared,
-    one: &Outgoing,
+async fn deliver_once(
+    shared: &PlaygroundState,
+    event: &OutgoingEvent,
     attempt: usize,
-    before: Option<Failed>,
-) -> Result<(), Failed> {
-    let began = Instant::now();
+    previous_failure: Option<DeliveryFailure>,
+) -> Result<(), DeliveryFailure> {
+    let started_at = Instant::now();
     let outcome = match shared.mode {
-        Mode::Socket => {
-            let reason = before.map(Failed::word);
-            let sent = shared.links.deliver(one, attempt, reason, shared.ack_time);
+        DeliveryMode::Socket => {
+            let reason = previous_failure.map(DeliveryFailure::reason);
+            let sent = shared
+                .sockets
+                .deliver(event, attempt, reason, shared.ack_timeout);
             sent.await
         }
-        Mode::Events => {
-            let target = locked(&shared.target).clone();
-            let url = match one.interactive {
+        DeliveryMode::Events => {
+            let target = lock(&shared.target).clone();
+            let url = match event.is_interaction {
                 true => target.interactions,
                 false => target.events,
             };
             match url {
-                Some(url) => post(shared, url, one, attempt, before).await,
-                None => Err(Failed::Unreachable),
+                Some(url) => post_event(shared, url, event, attempt, previous_failure).await,
+                None => Err(DeliveryFailure::Unreachable),
             }
         }
     };
     shared.change(|workspace| {
-        workspace.log_delivery(Delivery {
-            id: one.id.clone(),
-            kind: one.kind.clone(),
+        workspace.log_delivery(EventDelivery {
+            id: event.id.clone(),
+            kind: event.kind.clone(),
             attempt,
             outcome: match outcome {
                 Ok(()) => "ok".to_owned(),
-                Err(why) => why.word().to_owned(),
+                Err(why) => why.reason().to_owned(),
             },
-            took: began.elapsed(),
+            duration: started_at.elapsed(),
         });
     });
     outcome
 }
 
-/// The bytes of a request to the app, and their type.
-fn body(one: &Outgoing) -> (String, &'static str) {
-    if one.interactive {
+/// Returns the body of a request to the app, and its content type.
+fn request_body(event: &OutgoingEvent) -> (String, &'static str) {
+    if event.is_interaction {
         let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("payload", &one.payload.to_string())
+            .append_pair("payload", &event.payload.to_string())
             .finish();
         (form, "application/x-www-form-urlencoded")
     } else {
-        (one.payload.to_string(), "application/json")
+        (event.payload.to_string(), "application/json")
     }
 }
 
-async fn post(
-    shared: &Shared,
+async fn post_event(
+    shared: &PlaygroundState,
     url: Url,
-    one: &Outgoing,
+    event: &OutgoingEvent,
     attempt: usize,
-    before: Option<Failed>,
-) -> Result<(), Failed> {
-    let (body, kind) = body(one);
-    let mut request = signed(shared, url, body, kind);
-    if let Some(why) = before {
+    previous_failure: Option<DeliveryFailure>,
+) -> Result<(), DeliveryFailure> {
+    let (body, content_type) = request_body(event);
+    let mut request = signed_request(shared, url, body, content_type);
+    if let Some(why) = previous_failure {
         request = request
             .header("X-Slack-Retry-Num", attempt)
-            .header("X-Slack-Retry-Reason", why.word());
+            .header("X-Slack-Retry-Reason", why.reason());
     }
-    let answer = match tokio::time::timeout(shared.ack_time, request.send()).await {
-        Err(_) => return Err(Failed::TimedOut),
-        Ok(Err(_)) => return Err(Failed::Unreachable),
+    let response = match tokio::time::timeout(shared.ack_timeout, request.send()).await {
+        Err(_) => return Err(DeliveryFailure::TimedOut),
+        Ok(Err(_)) => return Err(DeliveryFailure::Unreachable),
         Ok(Ok(answer)) => answer,
     };
-    let no_retry = answer.headers().get("x-slack-no-retry");
+    let no_retry = response.headers().get("x-slack-no-retry");
     let no_retry = no_retry.is_some_and(|value| value.as_bytes() == b"1");
-    match answer.status().is_success() {
+    match response.status().is_success() {
         true => Ok(()),
-        false if no_retry => Err(Failed::Final),
-        false => Err(Failed::Refused),
+        false if no_retry => Err(DeliveryFailure::Final),
+        false => Err(DeliveryFailure::Refused),
     }
 }
 
-/// A request to the app that carries its proof.
-fn signed(shared: &Shared, url: Url, body: String, kind: &str) -> reqwest::RequestBuilder {
-    let now = shared.look(|workspace| workspace.clock.unix()).to_string();
-    let signature = sign::signature(&shared.signing_secret, &now, body.as_bytes());
+/// Builds a signed request to the app.
+fn signed_request(
+    shared: &PlaygroundState,
+    url: Url,
+    body: String,
+    content_type: &str,
+) -> reqwest::RequestBuilder {
+    let now = shared
+        .inspect(|workspace| workspace.clock.unix())
+        .to_string();
+    let signature = signature::signature(&shared.signing_secret, &now, body.as_bytes());
     shared
         .http
         .post(url)
-        .header(CONTENT_TYPE, kind)
+        .header(CONTENT_TYPE, content_type)
         .header("X-Slack-Request-Timestamp", now)
         .header("X-Slack-Signature", signature)
         .header("User-Agent", "Slackbot 1.0 (+https://api.slack.com/robots)")
         .body(body)
 }
 
-/// Asks the app to prove that it answers at its URL, as Slack does when one is entered.
-pub(crate) async fn verify_url(shared: &Shared) -> bool {
-    let Some(url) = locked(&shared.target).events.clone() else {
+/// Sends a URL verification challenge to the app, as Slack does when a URL is entered.
+pub(crate) async fn verify_url(shared: &PlaygroundState) -> bool {
+    let Some(url) = lock(&shared.target).events.clone() else {
         return false;
     };
     let challenge = uuid::Uuid::new_v4().simple().to_string();
     let body = serde_json::json!({
         "token": "playground", "challenge": challenge, "type": "url_verification",
     });
-    let request = signed(shared, url, body.to_string(), "application/json");
-    let answer = async {
+    let request = signed_request(shared, url, body.to_string(), "application/json");
+    let verification = async {
         let answer = request.send().await.ok()?;
-        let good = answer.status().is_success();
-        let text = answer.text().await.ok().filter(|_| good)?;
-        let said = serde_json::from_str::<Value>(&text).ok();
-        let said = said.and_then(|json| Some(json.get("challenge")?.as_str()?.to_owned()));
-        Some(said.unwrap_or(text) == challenge)
+        let is_success = answer.status().is_success();
+        let text = answer.text().await.ok().filter(|_| is_success)?;
+        let challenge_field = serde_json::from_str::<Value>(&text).ok();
+        let challenge_field =
+            challenge_field.and_then(|json| Some(json.get("challenge")?.as_str()?.to_owned()));
+        Some(challenge_field.unwrap_or(text) == challenge)
     };
-    let answer = tokio::time::timeout(shared.ack_time, answer).await;
+    let answer = tokio::time::timeout(shared.ack_timeout, verification).await;
     answer.ok().flatten().unwrap_or(false)
 }

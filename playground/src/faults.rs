@@ -1,245 +1,256 @@
-//! What goes wrong on request: calls that are refused, lost or held, events that come twice or late. It
-//! decides; who serves calls and sends events does it.
+//! Fault injection: calls that are rejected, dropped or blocked, and events that are duplicated or delayed. Decides
+//! which fault applies; the API and event code carry it out.
 
-use crate::shared::{Shared, locked};
-use crate::workspace::log::Call;
+use crate::state::{PlaygroundState, lock};
+use crate::workspace::log::ApiCall;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Rules that may be set at the same time.
-const MOST: usize = 1_000;
+/// Maximum number of rules.
+const MAX_RULES: usize = 1_000;
 
-/// Before or after a call has its effect.
+/// Timing of a fault relative to the effect of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Nothing has happened yet.
+pub enum FaultTiming {
+    /// Before the effect.
     Before,
-    /// It has happened, and the caller does not know yet.
+    /// After the effect, before the response.
     After,
 }
 
-/// What happens to a call.
+/// Fault of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// 429, to be tried again after so many seconds.
+pub enum FaultAction {
+    /// 429 with this Retry-After in seconds.
     RateLimited(u64),
-    /// The connection is dropped without an answer.
-    Drop(When),
-    /// No answer comes for as long as [`PlaygroundOptions::hang`](crate::PlaygroundOptions::hang).
-    Hang(When),
-    /// An answer with this status and no JSON.
+    /// The connection is dropped without a response.
+    Drop(FaultTiming),
+    /// No response for [`PlaygroundOptions::hang_duration`](crate::PlaygroundOptions::hang_duration).
+    Hang(FaultTiming),
+    /// A response with this status and no JSON.
     Status(u16),
-    /// `ok: false` with this word.
+    /// `ok: false` with this error code.
     Refuse(String),
 }
 
-/// A rule for calls of the API.
+/// Fault rule for API calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The method, or none for any.
+pub struct CallFault {
+    /// Method; `None` for any.
     pub method: Option<String>,
-    /// How many calls pass first.
+    /// Number of calls to skip first.
     pub skip: u32,
-    /// How many calls it meets.
+    /// Number of calls affected.
     pub times: u32,
-    /// What happens to them.
-    pub what: What,
+    /// Fault.
+    pub action: FaultAction,
 }
 
-/// What happens to events.
+/// Fault of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFault {
-    /// The next `events` come `copies` times each, with the same id.
+    /// Sends the next `events` events `copies` times each, with the same id.
     Duplicate {
-        /// How many events.
+        /// Number of events.
         events: u32,
-        /// How often each comes.
+        /// Number of copies.
         copies: u32,
     },
-    /// The next `events` are held until all of them are there, and come in the opposite order.
+    /// Holds the next `events` events until all are there and sends them in reverse order.
     Reverse {
-        /// How many events.
+        /// Number of events.
         events: u32,
     },
-    /// The next `events` come later.
+    /// Delays the next `events` events.
     Delay {
-        /// How many events.
+        /// Number of events.
         events: u32,
-        /// How much later.
-        by: Duration,
+        /// Delay.
+        delay: Duration,
     },
 }
 
-/// Where a call is stopped, as the side that serves it sees it.
+/// Server side of a break point.
 #[derive(Clone)]
-pub(crate) struct Bar {
-    reached: watch::Sender<Option<Call>>,
-    open: watch::Receiver<bool>,
+pub(crate) struct Barrier {
+    reached: watch::Sender<Option<ApiCall>>,
+    is_open: watch::Receiver<bool>,
 }
 
-impl Bar {
-    /// Says that a call is here, and waits until it may go on.
-    pub(crate) async fn pass(mut self, call: Option<Call>) {
+impl Barrier {
+    /// Reports the call and waits until it may continue.
+    pub(crate) async fn wait(mut self, call: Option<ApiCall>) {
         self.reached.send_replace(call);
-        // A gate that is gone is open.
-        let _ = self.open.wait_for(|open| *open).await;
+        // A dropped break point is open.
+        let _ = self.is_open.wait_for(|open| *open).await;
     }
 }
 
-enum Rule {
-    Fault(Fault),
+enum FaultRule {
+    Fault(CallFault),
     Gate {
         method: Option<String>,
         skip: u32,
-        when: When,
-        bar: Bar,
+        timing: FaultTiming,
+        barrier: Barrier,
     },
 }
 
-/// What is to be done to one call.
-pub(crate) enum Deed {
-    Fault(What),
-    Gate(When, Bar),
+/// Fault to apply to one call.
+pub(crate) enum InjectedFault {
+    Fault(FaultAction),
+    Gate(FaultTiming, Barrier),
 }
 
-/// Everything that is to go wrong.
+/// All configured faults.
 #[derive(Default)]
-pub(crate) struct Plan {
-    rules: Vec<Rule>,
+pub(crate) struct FaultPlan {
+    rules: Vec<FaultRule>,
     pub(crate) events: Vec<EventFault>,
 }
 
-impl Plan {
-    /// What is to be done to a call of this method. Each rule that it passes by is one call nearer.
-    pub(crate) fn meet(&mut self, called: &str) -> Option<Deed> {
-        let mut met = None;
-        for (at, rule) in self.rules.iter_mut().enumerate() {
-            let (Rule::Fault(Fault { method, skip, .. }) | Rule::Gate { method, skip, .. }) = rule;
-            if method.as_deref().is_some_and(|method| method != called) {
+impl FaultPlan {
+    /// Returns the fault for a call of this method. Every matching rule counts the call.
+    pub(crate) fn next_fault(&mut self, called_method: &str) -> Option<InjectedFault> {
+        let mut matched = None;
+        for (index, rule) in self.rules.iter_mut().enumerate() {
+            let (FaultRule::Fault(CallFault { method, skip, .. })
+            | FaultRule::Gate { method, skip, .. }) = rule;
+            if method
+                .as_deref()
+                .is_some_and(|method| method != called_method)
+            {
                 continue;
             }
             if *skip > 0 {
                 *skip -= 1;
-            } else if met.is_none() {
-                met = Some(at);
+            } else if matched.is_none() {
+                matched = Some(index);
             }
         }
-        let at = met?;
-        match self.rules.get_mut(at)? {
-            Rule::Fault(fault) => {
-                let what = fault.what.clone();
+        let index = matched?;
+        match self.rules.get_mut(index)? {
+            FaultRule::Fault(fault) => {
+                let action = fault.action.clone();
                 fault.times = fault.times.saturating_sub(1);
                 if fault.times == 0 {
-                    self.rules.remove(at);
+                    self.rules.remove(index);
                 }
-                Some(Deed::Fault(what))
+                Some(InjectedFault::Fault(action))
             }
-            Rule::Gate { when, bar, .. } => {
-                let deed = Deed::Gate(*when, bar.clone());
-                self.rules.remove(at);
-                Some(deed)
+            FaultRule::Gate {
+                timing: when,
+                barrier: bar,
+                ..
+            } => {
+                let fault = InjectedFault::Gate(*when, bar.clone());
+                self.rules.remove(index);
+                Some(fault)
             }
         }
     }
 
-    fn add(&mut self, rule: Rule) {
-        if self.rules.len() >= MOST {
+    fn add(&mut self, rule: FaultRule) {
+        if self.rules.len() >= MAX_RULES {
             self.rules.remove(0);
         }
         self.rules.push(rule);
     }
 }
 
-/// Where faults are ordered.
+/// Handle for configuring faults.
 #[derive(Clone)]
-pub struct Faults(pub(crate) Arc<Shared>);
+pub struct Faults(pub(crate) Arc<PlaygroundState>);
 
 impl Faults {
-    /// Orders a fault for calls.
-    pub fn add(&self, fault: Fault) {
+    /// Adds a fault for calls.
+    pub fn add(&self, fault: CallFault) {
         if fault.times > 0 {
-            locked(&self.0.plan).add(Rule::Fault(fault));
+            lock(&self.0.faults).add(FaultRule::Fault(fault));
         }
     }
 
-    fn next(&self, method: &str, times: u32, what: What) {
-        self.add(Fault {
+    fn add_for_method(&self, method: &str, times: u32, action: FaultAction) {
+        self.add(CallFault {
             method: Some(method.to_owned()),
             skip: 0,
             times,
-            what,
+            action,
         });
     }
 
-    /// The next calls of a method get 429 and may come again after so many seconds.
+    /// Rate limits the next calls of a method: 429 with this Retry-After in seconds.
     pub fn rate_limit(&self, method: &str, seconds: u64, times: u32) {
-        self.next(method, times, What::RateLimited(seconds));
+        self.add_for_method(method, times, FaultAction::RateLimited(seconds));
     }
 
-    /// The next calls of a method have their effect, and the connection is dropped before the answer.
-    pub fn lose_answer(&self, method: &str, times: u32) {
-        self.next(method, times, What::Drop(When::After));
+    /// Executes the next calls of a method and drops the connection before the response.
+    pub fn drop_response(&self, method: &str, times: u32) {
+        self.add_for_method(method, times, FaultAction::Drop(FaultTiming::After));
     }
 
-    /// The next calls of a method get no answer for a long time.
-    pub fn hang(&self, method: &str, when: When, times: u32) {
-        self.next(method, times, What::Hang(when));
+    /// Lets the next calls of a method hang.
+    pub fn hang(&self, method: &str, timing: FaultTiming, times: u32) {
+        self.add_for_method(method, times, FaultAction::Hang(timing));
     }
 
-    /// The next calls of a method get this status without an effect.
+    /// Answers the next calls of a method with this status, without an effect.
     pub fn status(&self, method: &str, status: u16, times: u32) {
-        self.next(method, times, What::Status(status));
+        self.add_for_method(method, times, FaultAction::Status(status));
     }
 
-    /// The next calls of a method are refused with this word; `u32::MAX` is nearly for ever.
-    pub fn refuse(&self, method: &str, word: &str, times: u32) {
-        self.next(method, times, What::Refuse(word.to_owned()));
+    /// Rejects the next calls of a method with this error code; `u32::MAX` is practically forever.
+    pub fn reject(&self, method: &str, code: &str, times: u32) {
+        self.add_for_method(method, times, FaultAction::Refuse(code.to_owned()));
     }
 
-    /// Stops one call: of this method or any, after `skip` others, before or after its effect.
-    pub fn gate(&self, method: Option<&str>, skip: u32, when: When) -> Gate {
+    /// Blocks one call: of this method or any, after `skip` others, before or after its effect.
+    pub fn break_point(&self, method: Option<&str>, skip: u32, timing: FaultTiming) -> BreakPoint {
         let (reached, arrived) = watch::channel(None);
         let (opener, open) = watch::channel(false);
-        locked(&self.0.plan).add(Rule::Gate {
+        lock(&self.0.faults).add(FaultRule::Gate {
             method: method.map(str::to_owned),
             skip,
-            when,
-            bar: Bar { reached, open },
+            timing,
+            barrier: Barrier {
+                reached,
+                is_open: open,
+            },
         });
-        Gate { arrived, opener }
+        BreakPoint { arrived, opener }
     }
 
-    /// Orders a fault for events.
-    pub fn events(&self, fault: EventFault) {
-        let mut plan = locked(&self.0.plan);
-        if plan.events.len() < MOST {
+    /// Adds a fault for events.
+    pub fn add_event_fault(&self, fault: EventFault) {
+        let mut plan = lock(&self.0.faults);
+        if plan.events.len() < MAX_RULES {
             plan.events.push(fault);
         }
     }
 
-    /// Nothing more goes wrong. Gates that were not reached are gone, too.
+    /// Removes all faults and all break points that were not reached.
     pub fn clear(&self) {
-        *locked(&self.0.plan) = Plan::default();
+        *lock(&self.0.faults) = FaultPlan::default();
     }
 }
 
-/// A place where one call stops. It opens when it is dropped.
+/// Break point that blocks one call. It opens when dropped.
 #[derive(Debug)]
-pub struct Gate {
-    arrived: watch::Receiver<Option<Call>>,
+pub struct BreakPoint {
+    arrived: watch::Receiver<Option<ApiCall>>,
     opener: watch::Sender<bool>,
 }
 
-impl Gate {
-    /// Waits until a call stands here; `None` if none came in time.
-    pub async fn reached(&mut self, patience: Duration) -> Option<Call> {
+impl BreakPoint {
+    /// Waits until a call is blocked here; `None` on timeout.
+    pub async fn wait_reached(&mut self, timeout: Duration) -> Option<ApiCall> {
         let arrived = self.arrived.wait_for(Option::is_some);
-        let arrived = tokio::time::timeout(patience, arrived).await.ok()?.ok()?;
+        let arrived = tokio::time::timeout(timeout, arrived).await.ok()?.ok()?;
         arrived.clone()
     }
 
-    /// Lets the call go on.
+    /// Lets the call continue.
     pub fn open(self) {
         self.opener.send_replace(true);
     }

@@ -1,28 +1,28 @@
-//! A Slack workspace on your own machine.
+//! A simulated Slack workspace on the local machine.
 //!
-//! The part of Slack's API that the Verification Zone uses, signed events, and a chat page. It reaches the
-//! zone by HTTP alone, as Slack does: no type of a zone may enter here. It is as strict as Slack where a
-//! zone could go wrong, it breaks on request ([`Faults`]), and it listens on loopback only.
+//! Implements the part of Slack's API that the Verification Zone uses, signed events, and a chat page. It reaches the
+//! zone by HTTP alone, as Slack does, and uses no type of a zone. It is as strict as Slack where a zone could go wrong,
+//! injects faults on request ([`Faults`]), and listens on loopback only.
 
-mod access;
-mod acts;
 mod api;
-mod doors;
 mod events;
 mod faults;
-mod handle;
+mod http;
 mod options;
-mod shared;
+mod playground;
+mod state;
+mod tokens;
+mod user_actions;
 mod workspace;
 
-pub use events::links::Farewell;
-pub use faults::{EventFault, Fault, Faults, Gate, What, When};
-pub use handle::{Playground, PlaygroundError, Upload};
-pub use options::{Mode, PlaygroundOptions};
+pub use events::sockets::DisconnectReason;
+pub use faults::{BreakPoint, CallFault, EventFault, FaultAction, FaultTiming, Faults};
+pub use options::{DeliveryMode, PlaygroundOptions};
+pub use playground::{FileShare, Playground, PlaygroundError};
 pub use workspace::Workspace;
-pub use workspace::channels::{Channel, Kind};
-pub use workspace::files::File;
-pub use workspace::log::{Call, Delivery};
-pub use workspace::messages::{Edited, Message, Reaction, Stream};
-pub use workspace::people::User;
+pub use workspace::channels::{ChannelKind, PlaygroundChannel};
+pub use workspace::files::PlaygroundFile;
+pub use workspace::log::{ApiCall, EventDelivery};
+pub use workspace::messages::{EditInfo, PlaygroundMessage, Reaction, StreamStatus};
 pub use workspace::seed;
+pub use workspace::users::PlaygroundUser;

@@ -1,94 +1,94 @@
-//! The workspace in memory: who is there, what was said, and what has to be told. Rules of Slack's API
-//! are in `api`; nothing here waits or speaks to anybody.
+//! The workspace in memory: users, channels, messages and outgoing events. Slack's API rules are in `api`; nothing here
+//! waits or does I/O.
 
 pub(crate) mod channels;
+mod events;
 pub(crate) mod files;
 pub(crate) mod log;
 pub(crate) mod messages;
-pub(crate) mod people;
 pub mod seed;
-mod tell;
+pub(crate) mod users;
 
-use crate::access::Tokens;
-use crate::api::respond::Respond;
+use crate::api::respond::ResponseTarget;
 use crate::options::PlaygroundOptions;
-use channels::Channel;
-use files::File;
+use crate::tokens::WorkspaceTokens;
+use channels::PlaygroundChannel;
+use files::PlaygroundFile;
 use interzone_edge::clock::Clock;
-use log::{Call, Delivery};
-use messages::{Message, Stream};
-use people::User;
+use log::{ApiCall, EventDelivery};
+use messages::{PlaygroundMessage, StreamStatus};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use users::PlaygroundUser;
 
-/// Events that may wait to be sent; the oldest leave first.
-const WAITING: usize = 20_000;
-/// Changes that a page which was away may still catch up with.
-const JOURNAL: usize = 2_000;
-/// How long a status stands if nothing is posted.
-const STATUS_LIFE: Duration = Duration::from_secs(120);
+/// Maximum queued events; the oldest are dropped first.
+const MAX_OUTGOING: usize = 20_000;
+/// Maximum journal entries from which a reconnecting page can catch up.
+const MAX_JOURNAL: usize = 2_000;
+/// Lifetime of a status if nothing is posted.
+const STATUS_TTL: Duration = Duration::from_secs(120);
 
-/// Something that the app is to be told.
+/// An event or interaction for the app.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingEvent {
     pub(crate) id: String,
     pub(crate) kind: String,
     pub(crate) payload: Value,
-    /// A pressed button, not an event.
-    pub(crate) interactive: bool,
+    /// True for an interaction.
+    pub(crate) is_interaction: bool,
 }
 
-/// Something that a page should draw again.
+/// A change that pages must redraw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum UiChange {
     Message(String, String),
-    Gone(String, String),
-    Whisper(String, String),
+    Deleted(String, String),
+    Ephemeral(String, String),
     Status(String, String),
     User(String),
 }
 
-/// A status line below a thread.
+/// Status of a thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Status {
+pub(crate) struct ThreadStatus {
     pub(crate) text: String,
-    pub(crate) at: Duration,
+    pub(crate) set_at: Duration,
 }
 
-/// Everything in the workspace. Tests and the page look; only Slack's API and people change it.
+/// All data of the workspace. Tests and the page read it; only Slack's API and users change it.
 #[derive(Debug)]
 pub struct Workspace {
     pub(crate) team: String,
     pub(crate) app: String,
     pub(crate) bot: String,
     pub(crate) bot_user: String,
-    pub(crate) base: String,
+    pub(crate) base_url: String,
     pub(crate) clock: Clock,
-    pub(crate) stream_life: Duration,
-    pub(crate) users: BTreeMap<String, User>,
-    pub(crate) channels: BTreeMap<String, Channel>,
-    pub(crate) messages: BTreeMap<String, BTreeMap<String, Message>>,
-    pub(crate) ephemerals: VecDeque<Message>,
-    pub(crate) files: BTreeMap<String, File>,
-    pub(crate) statuses: BTreeMap<(String, String), Status>,
-    pub(crate) tokens: Tokens,
-    pub(crate) responds: VecDeque<(String, Respond)>,
-    /// When each method is free again, where Slack's limits are kept.
-    pub(crate) paces: Option<BTreeMap<String, Duration>>,
-    pub(crate) outgoing: VecDeque<Outgoing>,
-    pub(crate) calls: VecDeque<Call>,
-    pub(crate) deliveries: VecDeque<Delivery>,
-    pub(crate) journal: VecDeque<(u64, Change)>,
+    pub(crate) max_stream_duration: Duration,
+    pub(crate) users: BTreeMap<String, PlaygroundUser>,
+    pub(crate) channels: BTreeMap<String, PlaygroundChannel>,
+    pub(crate) messages: BTreeMap<String, BTreeMap<String, PlaygroundMessage>>,
+    pub(crate) ephemerals: VecDeque<PlaygroundMessage>,
+    pub(crate) files: BTreeMap<String, PlaygroundFile>,
+    pub(crate) statuses: BTreeMap<(String, String), ThreadStatus>,
+    pub(crate) tokens: WorkspaceTokens,
+    pub(crate) response_urls: VecDeque<(String, ResponseTarget)>,
+    /// Time at which each method is free again, if rate limits are enabled.
+    pub(crate) rate_limits: Option<BTreeMap<String, Duration>>,
+    pub(crate) outgoing: VecDeque<OutgoingEvent>,
+    pub(crate) calls: VecDeque<ApiCall>,
+    pub(crate) deliveries: VecDeque<EventDelivery>,
+    pub(crate) journal: VecDeque<(u64, UiChange)>,
     pub(crate) revision: u64,
-    began: Duration,
-    /// What tells this run's ids from those of an earlier one: when it began.
+    started_at: Duration,
+    /// Start time, which distinguishes ids of this run from those of an earlier one.
     pub(crate) run: u64,
     last_second: u64,
     counters: BTreeMap<&'static str, u64>,
-    messages_kept: usize,
-    log_kept: usize,
-    pub(crate) file_bytes: usize,
+    max_messages: usize,
+    max_log_entries: usize,
+    pub(crate) max_file_bytes: usize,
 }
 
 impl Workspace {
@@ -100,9 +100,9 @@ impl Workspace {
             app: seed::APP.to_owned(),
             bot: seed::BOT.to_owned(),
             bot_user: seed::BOT_USER.to_owned(),
-            base,
+            base_url: base,
             clock: options.clock.clone(),
-            stream_life: options.stream_life,
+            max_stream_duration: options.max_stream_duration,
             users: users.map(|user| (user.id.clone(), user)).collect(),
             channels: channels
                 .map(|channel| (channel.id.clone(), channel))
@@ -111,45 +111,45 @@ impl Workspace {
             ephemerals: VecDeque::new(),
             files: BTreeMap::new(),
             statuses: BTreeMap::new(),
-            tokens: Tokens::new(options),
-            responds: VecDeque::new(),
-            paces: options.rate_limits.then(BTreeMap::new),
+            tokens: WorkspaceTokens::new(options),
+            response_urls: VecDeque::new(),
+            rate_limits: options.rate_limits.then(BTreeMap::new),
             outgoing: VecDeque::new(),
             calls: VecDeque::new(),
             deliveries: VecDeque::new(),
             journal: VecDeque::new(),
             revision: 0,
-            began: options.clock.steady(),
+            started_at: options.clock.monotonic(),
             run: options.clock.unix(),
             last_second: 0,
             counters: BTreeMap::new(),
-            messages_kept: options.messages,
-            log_kept: options.log,
-            file_bytes: options.file_bytes,
+            max_messages: options.max_messages,
+            max_log_entries: options.max_log_entries,
+            max_file_bytes: options.max_file_bytes,
         }
     }
 
-    /// A message.
-    pub fn message(&self, channel: &str, ts: &str) -> Option<&Message> {
+    /// Returns a message.
+    pub fn message(&self, channel: &str, ts: &str) -> Option<&PlaygroundMessage> {
         self.messages.get(channel)?.get(ts)
     }
 
-    /// All messages of a channel, oldest first, replies among them.
-    pub fn messages(&self, channel: &str) -> impl Iterator<Item = &Message> {
+    /// Returns all messages of a channel, oldest first, including replies.
+    pub fn messages(&self, channel: &str) -> impl Iterator<Item = &PlaygroundMessage> {
         self.messages
             .get(channel)
             .into_iter()
             .flat_map(BTreeMap::values)
     }
 
-    /// A thread: its first message and what answers it, oldest first.
-    pub fn thread(&self, channel: &str, ts: &str) -> Vec<&Message> {
+    /// Returns a thread: its first message and the replies, oldest first.
+    pub fn thread(&self, channel: &str, ts: &str) -> Vec<&PlaygroundMessage> {
         let first = self.message(channel, ts);
         first.into_iter().chain(self.replies(channel, ts)).collect()
     }
 
-    /// What answers a message, oldest first. A reply is never older than what it answers.
-    pub(crate) fn replies(&self, channel: &str, thread: &str) -> Vec<&Message> {
+    /// Returns the replies to a message, oldest first. A reply is never older than its parent.
+    pub(crate) fn replies(&self, channel: &str, thread: &str) -> Vec<&PlaygroundMessage> {
         let all = self.messages.get(channel).into_iter();
         let newer = all.flat_map(|all| all.range(thread.to_owned()..));
         let replies = newer.map(|(_, message)| message);
@@ -158,67 +158,67 @@ impl Workspace {
             .collect()
     }
 
-    /// What was said to one person only, oldest first.
-    pub fn ephemerals(&self) -> impl Iterator<Item = &Message> {
+    /// Returns all ephemeral messages, oldest first.
+    pub fn ephemerals(&self) -> impl Iterator<Item = &PlaygroundMessage> {
         self.ephemerals.iter()
     }
 
-    /// The status below a thread.
+    /// Returns the status of a thread.
     pub fn status(&self, channel: &str, thread: &str) -> Option<&str> {
         let status = self
             .statuses
             .get(&(channel.to_owned(), thread.to_owned()))?;
-        let fresh = self.clock.steady().saturating_sub(status.at) < STATUS_LIFE;
-        fresh.then_some(status.text.as_str())
+        let is_fresh = self.clock.monotonic().saturating_sub(status.set_at) < STATUS_TTL;
+        is_fresh.then_some(status.text.as_str())
     }
 
-    /// A file.
-    pub fn file(&self, id: &str) -> Option<&File> {
+    /// Returns a file.
+    pub fn file(&self, id: &str) -> Option<&PlaygroundFile> {
         self.files.get(id)
     }
 
-    /// Somebody.
-    pub fn user(&self, id: &str) -> Option<&User> {
+    /// Returns a user.
+    pub fn user(&self, id: &str) -> Option<&PlaygroundUser> {
         self.users.get(id)
     }
 
-    /// A channel.
-    pub fn channel(&self, id: &str) -> Option<&Channel> {
+    /// Returns a channel.
+    pub fn channel(&self, id: &str) -> Option<&PlaygroundChannel> {
         self.channels.get(id)
     }
 
-    /// Calls of the API, oldest first.
-    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
+    /// Returns all API calls, oldest first.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ApiCall> {
         self.calls.iter()
     }
 
-    /// Calls of one method, oldest first.
-    pub fn calls_of(&self, method: &str) -> Vec<&Call> {
+    /// Returns the calls of one method, oldest first.
+    pub fn calls_of(&self, method: &str) -> Vec<&ApiCall> {
         self.calls().filter(|call| call.method == method).collect()
     }
 
-    /// What time it is in [`Call::at`], counted from the start.
+    /// Returns the time since the start, as in [`ApiCall::at`].
     pub fn now(&self) -> Duration {
-        self.clock.steady().saturating_sub(self.began)
+        self.clock.monotonic().saturating_sub(self.started_at)
     }
 
-    /// Attempts to bring something to the app, oldest first.
-    pub fn deliveries(&self) -> impl DoubleEndedIterator<Item = &Delivery> {
+    /// Returns all delivery attempts, oldest first.
+    pub fn deliveries(&self) -> impl DoubleEndedIterator<Item = &EventDelivery> {
         self.deliveries.iter()
     }
 
-    /// The next number of a kind.
-    pub(crate) fn next(&mut self, kind: &'static str) -> u64 {
-        let counter = self.counters.entry(kind).or_default();
+    /// Returns the next number of a counter.
+    pub(crate) fn next_number(&mut self, counter_name: &'static str) -> u64 {
+        let counter = self.counters.entry(counter_name).or_default();
         *counter += 1;
         *counter
     }
 
-    /// A name for a new message: never twice, and never before an older one.
+    /// Returns a new message ts, unique and increasing.
     pub(crate) fn next_ts(&mut self) -> String {
         self.last_second = self.last_second.max(self.clock.unix());
-        let number = self.next("ts");
-        // More than a million messages carry into the seconds, as time would have by then.
+        let number = self.next_number("ts");
+        // Above a million messages the counter carries into the seconds.
         format!(
             "{}.{:06}",
             self.last_second + number / 1_000_000,
@@ -226,12 +226,12 @@ impl Workspace {
         )
     }
 
-    /// Keeps a message, and lets the oldest go when there are too many.
-    pub(crate) fn keep(&mut self, message: Message) {
+    /// Stores a message; removes an old one if there are too many.
+    pub(crate) fn insert_message(&mut self, message: PlaygroundMessage) {
         let (channel, ts) = (message.channel.clone(), message.ts.clone());
         let thread = message.thread_ts.clone();
         if message.user == self.bot_user {
-            // Whatever the bot says takes its status away.
+            // A message of the bot clears its status.
             if let Some(thread) = &thread {
                 self.set_status(&channel, thread, "");
             }
@@ -240,16 +240,16 @@ impl Workspace {
             .entry(channel.clone())
             .or_default()
             .insert(ts.clone(), message);
-        self.changed(Change::Message(channel.clone(), ts));
+        self.record_change(UiChange::Message(channel.clone(), ts));
         if let Some(thread) = thread {
             let all = self.messages.entry(channel.clone()).or_default();
             if let Some(parent) = all.get_mut(&thread) {
                 parent.thread_ts = Some(thread.clone());
-                self.changed(Change::Message(channel, thread));
+                self.record_change(UiChange::Message(channel, thread));
             }
         }
-        let kept: usize = self.messages.values().map(BTreeMap::len).sum();
-        if kept > self.messages_kept {
+        let count: usize = self.messages.values().map(BTreeMap::len).sum();
+        if count > self.max_messages {
             let largest = self.messages.values_mut().max_by_key(|all| all.len());
             if let Some(all) = largest {
                 all.pop_first();
@@ -257,92 +257,97 @@ impl Workspace {
         }
     }
 
-    pub(crate) fn keep_ephemeral(&mut self, message: Message) {
-        let change = Change::Whisper(message.channel.clone(), message.ts.clone());
+    pub(crate) fn insert_ephemeral(&mut self, message: PlaygroundMessage) {
+        let change = UiChange::Ephemeral(message.channel.clone(), message.ts.clone());
         self.ephemerals.push_back(message);
-        if self.ephemerals.len() > self.log_kept {
+        if self.ephemerals.len() > self.max_log_entries {
             self.ephemerals.pop_front();
         }
-        self.changed(change);
+        self.record_change(change);
     }
 
     pub(crate) fn set_status(&mut self, channel: &str, thread: &str, text: &str) {
         let key = (channel.to_owned(), thread.to_owned());
-        let before = self.statuses.remove(&key);
+        let previous = self.statuses.remove(&key);
         if !text.is_empty() {
-            if self.statuses.len() >= self.log_kept {
+            if self.statuses.len() >= self.max_log_entries {
                 self.statuses.pop_first();
             }
-            let (text, at) = (text.to_owned(), self.clock.steady());
-            self.statuses.insert(key, Status { text, at });
-        } else if before.is_none() {
+            let (text, at) = (text.to_owned(), self.clock.monotonic());
+            self.statuses.insert(key, ThreadStatus { text, set_at: at });
+        } else if previous.is_none() {
             return;
         }
-        self.changed(Change::Status(channel.to_owned(), thread.to_owned()));
+        self.record_change(UiChange::Status(channel.to_owned(), thread.to_owned()));
     }
 
-    /// Notes a change for whoever watches.
-    pub(crate) fn changed(&mut self, change: Change) {
+    /// Records a change for watchers.
+    pub(crate) fn record_change(&mut self, change: UiChange) {
         self.revision += 1;
         self.journal.push_back((self.revision, change));
-        if self.journal.len() > JOURNAL {
+        if self.journal.len() > MAX_JOURNAL {
             self.journal.pop_front();
         }
     }
 
-    /// Whether changes have been forgotten.
-    pub(crate) fn journal_is_full(&self) -> bool {
-        self.journal.len() >= JOURNAL
+    /// Returns true if the journal is full, so old changes may be missing.
+    pub(crate) fn is_journal_full(&self) -> bool {
+        self.journal.len() >= MAX_JOURNAL
     }
 
-    /// Something that the app is to be told.
-    pub(crate) fn send(&mut self, outgoing: Outgoing) {
+    /// Queues an event for the app.
+    pub(crate) fn enqueue_event(&mut self, outgoing: OutgoingEvent) {
         self.outgoing.push_back(outgoing);
-        if self.outgoing.len() > WAITING {
-            tracing::warn!("too many events wait to be sent, the oldest is dropped");
+        if self.outgoing.len() > MAX_OUTGOING {
+            tracing::warn!("event queue full, dropping the oldest");
             self.outgoing.pop_front();
         }
     }
 
-    /// Writes a call down, and says its number.
+    /// Logs a call and returns its number.
     pub(crate) fn log_call(&mut self, method: &str, args: BTreeMap<String, Value>) -> u64 {
-        let number = self.next("call");
-        self.calls.push_back(Call {
+        let number = self.next_number("call");
+        self.calls.push_back(ApiCall {
             number,
             method: method.to_owned(),
             args,
             at: self.now(),
-            answer: String::new(),
+            outcome: String::new(),
         });
-        if self.calls.len() > self.log_kept {
+        if self.calls.len() > self.max_log_entries {
             self.calls.pop_front();
         }
         self.revision += 1;
         number
     }
 
-    /// Writes down how a call was answered.
-    pub(crate) fn log_answer(&mut self, number: u64, answer: &str) {
+    /// Logs the outcome of a call.
+    pub(crate) fn log_outcome(&mut self, number: u64, outcome: &str) {
         let call = self.calls.iter_mut().rev().find(|c| c.number == number);
         if let Some(call) = call {
-            call.answer = answer.to_owned();
+            call.outcome = outcome.to_owned();
         }
         self.revision += 1;
     }
 
-    pub(crate) fn log_delivery(&mut self, delivery: Delivery) {
+    pub(crate) fn log_delivery(&mut self, delivery: EventDelivery) {
         self.deliveries.push_back(delivery);
-        if self.deliveries.len() > self.log_kept {
+        if self.deliveries.len() > self.max_log_entries {
             self.deliveries.pop_front();
         }
         self.revision += 1;
     }
 
-    /// How far a stream is by now.
-    pub(crate) fn stream_of(&self, message: &Message) -> Option<Stream> {
-        let age = self.clock.steady().saturating_sub(message.stream_began);
+    /// Returns the current state of a stream, considering its maximum duration.
+    pub(crate) fn stream_state(&self, message: &PlaygroundMessage) -> Option<StreamStatus> {
+        let age = self
+            .clock
+            .monotonic()
+            .saturating_sub(message.stream_started_at);
         match message.stream {
-            Some(Stream::Open) if age >= self.stream_life => Some(Stream::Expired),
+            Some(StreamStatus::Open) if age >= self.max_stream_duration => {
+                Some(StreamStatus::Expired)
+            }
             other => other,
         }
     }

@@ -1,14 +1,13 @@
-//! The dialects: which methods are whose, and how strict each is about its envelope.
+//! Dialects: which methods belong to each, and how strictly its envelope is checked.
 //!
-//! Method names never collide, so one endpoint speaks all dialects and finds out by the name.
-//! What the methods mean is not known here.
+//! Method names never collide, so one endpoint serves all dialects and picks one by method name.
 
 use interzone_jsonrpc::{
-    Batches, ExtraMembers, MissingErrorId, MissingId, NullId, ParamsShape, Policy, ReservedNames,
-    Responses, Rulebook,
+    Batches, ExtraMembers, MissingErrorId, MissingId, NullId, ParamsShape, Policy, PolicyResolver,
+    ReservedNames, Responses,
 };
 
-/// A family of methods on the one envelope.
+/// A protocol: a family of methods over the shared JSON-RPC envelope.
 ///
 /// ```
 /// use interzone_protocol::Dialect;
@@ -21,9 +20,9 @@ use interzone_jsonrpc::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Between the zones: `execute_task` and what belongs to it.
+    /// Between the zones: `execute_task` and its companion methods.
     Zone,
-    /// ACP: `tasks.*`, `task.*` and `stream.*`, and our own `interzone.*` beside them.
+    /// ACP: `tasks.*`, `task.*` and `stream.*`, plus the Interzone extensions `interzone.*`.
     Acp,
     /// Cauce: `cauce.*`.
     Cauce,
@@ -32,8 +31,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect that a method belongs to, by the family of its name. That the family is known
-    /// does not mean that the method is.
+    /// Returns the dialect of a method by its name's prefix. The method itself may still be unknown.
     pub fn of_method(method: &str) -> Option<Self> {
         if crate::zone::Method::from_name(method).is_some() {
             Some(Self::Zone)
@@ -41,13 +39,13 @@ impl Dialect {
             Some(Self::Cauce)
         } else if ["tasks.", "task.", "stream.", "interzone."]
             .iter()
-            .any(|family| method.starts_with(family))
+            .any(|prefix| method.starts_with(prefix))
         {
             Some(Self::Acp)
         } else if ["message/", "tasks/", "agent/"]
             .iter()
-            .any(|family| method.starts_with(family))
-            || A2A_V1.contains(&method)
+            .any(|prefix| method.starts_with(prefix))
+            || A2A_V1_METHODS.contains(&method)
         {
             Some(Self::A2a)
         } else {
@@ -55,31 +53,31 @@ impl Dialect {
         }
     }
 
-    /// How strict the dialect is where it shares an endpoint with the others.
+    /// The dialect's envelope policy on the shared endpoint.
     pub const fn policy(self) -> Policy {
         match self {
-            // A zone never asks without wanting the answer, so a missing id is a mistake.
+            // A zone always expects a response, so a missing id is an error.
             Self::Zone => Policy {
                 missing_id: MissingId::Refuse,
-                ..JSONRPC_DOOR
+                ..SHARED_ENDPOINT_POLICY
             },
-            // ACP's schema closes the envelope; what `params` must be is told as invalid params.
+            // ACP's schema allows no extra members in the envelope; bad `params` are reported as invalid params.
             Self::Acp => Policy {
                 extra_members: ExtraMembers::Refuse,
                 params: ParamsShape::Any,
-                ..JSONRPC_DOOR
+                ..SHARED_ENDPOINT_POLICY
             },
             Self::Cauce => Policy {
                 params: ParamsShape::Any,
-                ..JSONRPC_DOOR
+                ..SHARED_ENDPOINT_POLICY
             },
-            Self::A2a => JSONRPC_DOOR,
+            Self::A2a => SHARED_ENDPOINT_POLICY,
         }
     }
 }
 
-/// The names of A2A 1.0, which share no prefix.
-const A2A_V1: [&str; 11] = [
+/// Method names of A2A 1.0, which share no prefix.
+const A2A_V1_METHODS: [&str; 11] = [
     "SendMessage",
     "SendStreamingMessage",
     "GetTask",
@@ -93,45 +91,45 @@ const A2A_V1: [&str; 11] = [
     "GetExtendedAgentCard",
 ];
 
-/// The shared endpoint before a method is known.
-const JSONRPC_DOOR: Policy = Policy::SERVER;
+/// Policy of the shared endpoint until the method is known.
+const SHARED_ENDPOINT_POLICY: Policy = Policy::SERVER;
 
-/// The rules of `POST /jsonrpc`, where every dialect is spoken.
+/// Policies of `POST /jsonrpc`, the endpoint that serves every dialect.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Parsed};
-/// use interzone_protocol::JsonRpcDoor;
+/// use interzone_protocol::SharedEndpointPolicy;
 ///
 /// let zone = br#"{"jsonrpc":"2.0","method":"execute_task","params":{}}"#;
-/// assert!(matches!(parse(zone, &JsonRpcDoor), Parsed::One(Err(_))));
+/// assert!(matches!(parse(zone, &SharedEndpointPolicy), Parsed::One(Err(_))));
 /// let acp = br#"{"jsonrpc":"2.0","method":"tasks.cancel","params":{}}"#;
-/// assert!(matches!(parse(acp, &JsonRpcDoor), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(acp, &SharedEndpointPolicy), Parsed::One(Ok(_))));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct JsonRpcDoor;
+pub struct SharedEndpointPolicy;
 
-impl Rulebook for JsonRpcDoor {
-    fn door(&self) -> Policy {
-        JSONRPC_DOOR
+impl PolicyResolver for SharedEndpointPolicy {
+    fn default_policy(&self) -> Policy {
+        SHARED_ENDPOINT_POLICY
     }
 
     fn for_method(&self, method: &str) -> Policy {
-        Dialect::of_method(method).map_or(JSONRPC_DOOR, Dialect::policy)
+        Dialect::of_method(method).map_or(SHARED_ENDPOINT_POLICY, Dialect::policy)
     }
 }
 
-/// The rules of Cauce's own transports: a null id is no id, there are no batches, and the peer may
-/// be answering the hub.
+/// Policy of Cauce's own transports: a null id is refused, batches are refused, and responses are
+/// accepted because the peer may be answering the hub.
 ///
 /// ```
 /// use interzone_jsonrpc::{parse, Parsed};
-/// use interzone_protocol::CAUCE_DOOR;
+/// use interzone_protocol::CAUCE_TRANSPORT_POLICY;
 ///
-/// let answer = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-/// assert!(matches!(parse(answer, &CAUCE_DOOR), Parsed::One(Ok(_))));
-/// assert!(matches!(parse(b"[1]", &CAUCE_DOOR), Parsed::One(Err(_))));
+/// let response = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+/// assert!(matches!(parse(response, &CAUCE_TRANSPORT_POLICY), Parsed::One(Ok(_))));
+/// assert!(matches!(parse(b"[1]", &CAUCE_TRANSPORT_POLICY), Parsed::One(Err(_))));
 /// ```
-pub const CAUCE_DOOR: Policy = Policy {
+pub const CAUCE_TRANSPORT_POLICY: Policy = Policy {
     null_id: NullId::Refuse,
     missing_id: MissingId::Notification,
     extra_members: ExtraMembers::Ignore,
@@ -148,22 +146,22 @@ mod tests {
     use super::*;
     use interzone_jsonrpc::{Parsed, parse};
 
-    /// The name of the problem with a message, or `ok`.
-    fn verdict(rules: &impl Rulebook, text: &str) -> &'static str {
-        match parse(text.as_bytes(), rules) {
+    /// Returns the name of the violation in a message, or `ok`.
+    fn parse_outcome(policies: &impl PolicyResolver, text: &str) -> &'static str {
+        match parse(text.as_bytes(), policies) {
             Parsed::One(Ok(_)) => "ok",
-            Parsed::One(Err(rejection)) => rejection.problem().name(),
+            Parsed::One(Err(rejection)) => rejection.kind().name(),
             Parsed::Batch(_) => "batch",
         }
     }
 
-    fn call(method: &str, rest: &str) -> String {
-        format!(r#"{{"jsonrpc":"2.0","method":"{method}"{rest}}}"#)
+    fn call(method: &str, members: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","method":"{method}"{members}}}"#)
     }
 
     #[test]
-    fn each_dialect_is_as_strict_as_it_says() {
-        for (rest, zone, acp, cauce, a2a) in [
+    fn dialect_policies_accept_and_refuse_as_documented() {
+        for (members, zone, acp, cauce, a2a) in [
             (r#","id":1"#, "ok", "ok", "ok", "ok"),
             (r#","id":null"#, "ok", "ok", "ok", "ok"),
             ("", "id_missing", "ok", "ok", "ok"),
@@ -192,47 +190,62 @@ mod tests {
                 ("GetTask", a2a),
             ] {
                 assert_eq!(
-                    verdict(&JsonRpcDoor, &call(method, rest)),
+                    parse_outcome(&SharedEndpointPolicy, &call(method, members)),
                     expected,
-                    "{method}{rest}"
+                    "{method}{members}"
                 );
             }
         }
     }
 
     #[test]
-    fn the_shared_endpoint_takes_calls_only() {
+    fn shared_endpoint_accepts_only_calls() {
         assert_eq!(
-            verdict(&JsonRpcDoor, r#"{"jsonrpc":"2.0","id":1,"result":1}"#),
+            parse_outcome(
+                &SharedEndpointPolicy,
+                r#"{"jsonrpc":"2.0","id":1,"result":1}"#
+            ),
             "response_refused"
         );
         assert_eq!(
-            verdict(&JsonRpcDoor, &call("rpc.list", r#","id":1"#)),
+            parse_outcome(&SharedEndpointPolicy, &call("rpc.list", r#","id":1"#)),
             "method_reserved"
         );
         assert_eq!(
-            verdict(&JsonRpcDoor, &format!("[{}]", call("x", ""))),
+            parse_outcome(&SharedEndpointPolicy, &format!("[{}]", call("x", ""))),
             "batch"
         );
     }
 
     #[test]
-    fn cauce_transports_take_no_null_id_and_no_batch() {
+    fn cauce_transport_refuses_null_ids_and_batches() {
         assert_eq!(
-            verdict(&CAUCE_DOOR, &call("cauce.ping", r#","id":null"#)),
+            parse_outcome(
+                &CAUCE_TRANSPORT_POLICY,
+                &call("cauce.ping", r#","id":null"#)
+            ),
             "id_null"
         );
-        assert_eq!(verdict(&CAUCE_DOOR, &call("cauce.ping", "")), "ok");
-        assert_eq!(verdict(&CAUCE_DOOR, "[]"), "batch_refused");
         assert_eq!(
-            verdict(&CAUCE_DOOR, r#"{"jsonrpc":"2.0","id":1,"result":null}"#),
+            parse_outcome(&CAUCE_TRANSPORT_POLICY, &call("cauce.ping", "")),
+            "ok"
+        );
+        assert_eq!(
+            parse_outcome(&CAUCE_TRANSPORT_POLICY, "[]"),
+            "batch_refused"
+        );
+        assert_eq!(
+            parse_outcome(
+                &CAUCE_TRANSPORT_POLICY,
+                r#"{"jsonrpc":"2.0","id":1,"result":null}"#
+            ),
             "ok"
         );
     }
 
     #[test]
-    fn every_a2a_name_is_found() {
-        for method in A2A_V1 {
+    fn a2a_method_names_map_to_a2a_dialect() {
+        for method in A2A_V1_METHODS {
             assert_eq!(Dialect::of_method(method), Some(Dialect::A2a));
         }
         for method in [

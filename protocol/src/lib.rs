@@ -1,13 +1,12 @@
-//! What is said.
+//! Wire types of every protocol that Interzone speaks.
 //!
-//! This crate holds the words of Interzone and nothing that acts on them: [`vocab`] has the
-//! validated words that every dialect shares, and [`Dialect`] tells whose method a name is and how
-//! strict its envelope is. Each dialect's wire types and error codes get a module of their own here.
-//! No I/O, no async, no state and no decision about who may do what may enter.
+//! [`vocab`] holds the validated types that all dialects share; [`Dialect`] maps a method name to its
+//! dialect and to how strictly its envelope is checked. Each dialect has its own module with its wire
+//! types and error codes. The crate has no I/O, no async, no state and no authorization.
 
 pub mod acp;
 mod dialect;
 pub mod vocab;
 pub mod zone;
 
-pub use dialect::{CAUCE_DOOR, Dialect, JsonRpcDoor};
+pub use dialect::{CAUCE_TRANSPORT_POLICY, Dialect, SharedEndpointPolicy};

@@ -1,13 +1,13 @@
-//! The words that every dialect shares, and the hub with them.
+//! Validated types that every dialect and the hub share.
 //!
-//! Each is checked when it is made, so whoever holds one need not check it again. Their JSON form is
-//! ACP's, which is also what command agents read and write; the other dialects convert at their
-//! door. Nothing here knows a method, an error code, the clock or a rule about what may follow what.
+//! Each value is checked on construction. The JSON form is ACP's, which command agents also use; the
+//! other dialects convert at their endpoint. Methods, error codes, the clock and state transitions are
+//! defined elsewhere.
 
 mod artifact;
+mod extra_fields;
 mod id;
 mod json;
-mod members;
 mod message;
 mod part;
 mod priority;
@@ -17,20 +17,20 @@ mod timestamp;
 mod topic;
 
 pub use artifact::Artifact;
+pub use extra_fields::ExtraFields;
+pub(crate) use extra_fields::write_array;
 pub use id::{
     AgentId, ArtifactId, ContextId, DeliveryId, InvalidId, MessageId, PrincipalId, SessionId,
     SignalId, StreamId, SubscriptionId, TaskId,
 };
-pub use json::{InvalidJson, Json, Metadata};
-pub use members::Members;
-pub(crate) use members::list_to;
-pub use message::{Message, NoParts};
+pub use json::{InvalidJson, Metadata, VerbatimJson};
+pub use message::{EmptyMessage, Message};
 pub use part::{Encoding, Part, PartKind};
 pub use priority::Priority;
 pub use role::Role;
 pub use state::{StreamState, TaskState};
 pub use timestamp::{InvalidTimestamp, Timestamp};
-pub use topic::{InvalidTopic, Topic, TopicFault, TopicPattern};
+pub use topic::{InvalidTopic, Topic, TopicErrorKind, TopicPattern};
 
 #[cfg(test)]
 mod tests;

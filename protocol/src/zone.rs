@@ -1,24 +1,24 @@
-//! What the zones say to each other: `execute_task` and what belongs to it.
+//! Protocol between the zones: `execute_task` and its companion methods.
 //!
-//! Names are spelled as the founding contract spells them, with underscores. An explicit null counts
-//! as absent on the way in and is never sent on the way out; members that we do not know are ignored.
-//! What a method does is not known here, nor what a user is shown: only by which key it is found.
+//! Names use underscores, as in the founding contract. An explicit null counts as absent when read and
+//! is never sent; unknown fields are ignored. User-facing texts are not defined here, only their keys
+//! ([`UserMessageKey`]).
 
 pub mod codes;
+mod error_reason;
 mod events;
 mod method;
 mod params;
 mod results;
-mod words;
 
-pub use events::{PROGRESS, TaskProgress};
+pub use error_reason::{ErrorReason, UserMessageKey};
+pub use events::{PROGRESS_METHOD, TaskProgress};
 pub use method::Method;
 pub use params::{
     Attachment, BotToken, ContextMessage, ContextRole, ExecuteTaskParams, FeedbackParams,
-    TaskIdParams, Verdict,
+    FeedbackVerdict, TaskIdParams,
 };
 pub use results::{
-    ArtifactPart, CancelResult, ExecuteResult, ExecuteStatus, FeedbackResult, SharedText, Skipped,
-    TaskOutcome, TaskResult, TaskResultStatus, WireFault, ZoneArtifact,
+    ArtifactPart, CancelResult, ErrorObject, ExecuteResult, ExecuteStatus, FeedbackResult,
+    SharedStr, SkippedAttachment, TaskOutcome, TaskResult, TaskResultStatus, ZoneArtifact,
 };
-pub use words::{ErrorWord, MessageKey};

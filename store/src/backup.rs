@@ -1,182 +1,185 @@
-//! A backup while the store is in use: written under another name, verified, and only then given its own.
+//! Online backup files: written under a temporary name, verified, then moved to the target path.
 //!
-//! What is in it depends on the engine, and is made beside that. Here is what both have in common: the file.
+//! The content is engine-specific; this module handles the file that both engines share.
 
 use interzone_hub::ports::StoreError;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A backup that was made and verified.
+/// A finished and verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Backup {
-    /// The version of its schema.
+pub struct BackupSummary {
+    /// Schema version of the backup.
     pub schema: u64,
-    /// How many bytes it has.
+    /// File size in bytes.
     pub bytes: u64,
-    /// How many rows each table has in it.
+    /// Row count per table.
     pub rows: Vec<(String, u64)>,
 }
 
-impl Backup {
-    /// How many tasks are in it.
+impl BackupSummary {
+    /// Number of tasks in the backup.
     pub fn tasks(&self) -> u64 {
         let tasks = self.rows.iter().find(|(table, _)| table == "tasks");
         tasks.map_or(0, |(_, rows)| *rows)
     }
 }
 
-/// Why there is no backup.
+/// Reasons why a backup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file cannot be made, or not be written.
-    #[error("the backup was not made: {0}")]
+    /// The file cannot be created or written.
+    #[error("backup failed: {0}")]
     Destination(String),
 }
 
-/// What SQLite adds to the name of a database for the files beside it.
-pub(crate) const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// Suffixes that SQLite appends to a database's name for its journal and WAL files.
+pub(crate) const SQLITE_SIDE_FILE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// A backup that is being made. Dropped before it is finished, it leaves nothing.
-pub(crate) struct Draft {
+/// A backup in progress. If dropped before it is finished, it removes its files.
+pub(crate) struct PartialBackup {
     target: PathBuf,
-    part: PathBuf,
+    temp_path: PathBuf,
 }
 
-impl Draft {
-    /// Makes the file, empty and readable for its owner alone, under the name with `.part` at the end.
+impl PartialBackup {
+    /// Creates the empty file, readable by its owner only, under the target name plus `.part`.
     ///
     /// # Errors
-    /// There is a file of that name already, or none can be made there.
-    pub(crate) fn begin(target: &Path) -> Result<(Self, File), BackupError> {
-        let shown = target.display();
+    /// The target or the temporary file exists already, or the file cannot be created.
+    pub(crate) fn create(target: &Path) -> Result<(Self, File), BackupError> {
+        let path = target.display();
         if target.file_name().is_none() {
-            return Err(destination(format!(
-                "{shown} is not the path of a file: name one"
+            return Err(destination_error(format!(
+                "{path} is not a file path: give a file name"
             )));
         }
         if fs::symlink_metadata(target).is_ok() {
-            return Err(exists(target));
+            return Err(already_exists_error(target));
         }
-        let part = with_end(target, ".part");
+        let temp_path = append_suffix(target, ".part");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&part).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => destination(format!(
-                "{} is there: another backup is being made, or one was cut off; if it was, remove that file",
-                part.display()
+        let file = options.open(&temp_path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => destination_error(format!(
+                "{} exists: another backup is running, or one was interrupted; if so, remove that file",
+                temp_path.display()
             )),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => no_room(target),
-            _ => destination(format!("{} cannot be made: {error}", part.display())),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => disk_full_error(target),
+            _ => destination_error(format!("cannot create {}: {error}", temp_path.display())),
         })?;
         let target = target.to_owned();
-        let draft = Self { target, part };
-        // A journal of a backup that was cut off would be played back into this one.
-        draft.remove_side_files();
-        Ok((draft, file))
+        let partial = Self { target, temp_path };
+        // SQLite would replay the journal of an interrupted backup into this one.
+        partial.remove_side_files();
+        Ok((partial, file))
     }
 
-    /// Where it is while it is being made.
-    pub(crate) fn path(&self) -> &Path {
-        &self.part
+    /// Temporary path while the backup is in progress.
+    pub(crate) fn temp_path(&self) -> &Path {
+        &self.temp_path
     }
 
-    /// Makes it durable and gives it its name, unless another file has got that meanwhile. Answers how long it is.
+    /// Syncs the file and gives it its final name, unless that name was taken meanwhile. Returns its size in bytes.
     pub(crate) fn finish(self) -> Result<u64, BackupError> {
-        let failed = |error: io::Error| failed(&self.target, &error);
-        let file = OpenOptions::new().read(true).write(true).open(&self.part);
-        let file = file.map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
+        let to_write_error = |error: io::Error| write_error(&self.target, &error);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&self.temp_path);
+        let file = file.map_err(to_write_error)?;
+        file.sync_all().map_err(to_write_error)?;
+        let bytes = file.metadata().map_err(to_write_error)?.len();
         drop(file);
-        // A link, unlike a new name, does not replace a file that is there. Not every file system has links.
-        match fs::hard_link(&self.part, &self.target) {
+        // Unlike a rename, a hard link never replaces an existing file. Not every file system supports links.
+        match fs::hard_link(&self.temp_path, &self.target) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(exists(&self.target));
+                return Err(already_exists_error(&self.target));
             }
             Err(_) if fs::symlink_metadata(&self.target).is_ok() => {
-                return Err(exists(&self.target));
+                return Err(already_exists_error(&self.target));
             }
-            Err(_) => fs::rename(&self.part, &self.target).map_err(failed)?,
+            Err(_) => fs::rename(&self.temp_path, &self.target).map_err(to_write_error)?,
         }
         let folder = self.target.parent().filter(|path| *path != Path::new(""));
         let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|file| file.sync_all());
         if let Err(error) = synced {
-            // Not every system lets folders be synced; those that do not do it by themselves.
-            tracing::debug!(%error, "the folder of the backup was not synced");
+            // Some systems cannot sync directories; they make the rename durable without it.
+            tracing::debug!(%error, "backup directory not synced");
         }
         Ok(bytes)
     }
 
     fn remove_side_files(&self) {
-        for end in SIDE_FILES {
-            remove(&with_end(&self.part, end));
+        for end in SQLITE_SIDE_FILE_SUFFIXES {
+            remove_if_exists(&append_suffix(&self.temp_path, end));
         }
     }
 }
 
-impl Drop for Draft {
+impl Drop for PartialBackup {
     fn drop(&mut self) {
-        // After a new name it is not there any more.
-        remove(&self.part);
+        // After a rename the temporary file is gone.
+        remove_if_exists(&self.temp_path);
         self.remove_side_files();
     }
 }
 
-fn remove(path: &Path) {
+fn remove_if_exists(path: &Path) {
     let removed = fs::remove_file(path);
     if let Err(error) = removed
         && error.kind() != ErrorKind::NotFound
     {
-        tracing::warn!(%error, path = %path.display(), "an unfinished backup was not removed");
+        tracing::warn!(%error, path = %path.display(), "failed to remove unfinished backup");
     }
 }
 
-/// A path with this at its end.
-pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
+/// Appends a suffix to a path.
+pub(crate) fn append_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 
-fn exists(target: &Path) -> BackupError {
-    destination(format!(
-        "{} is there already, and is left as it is: name a file that is not there yet",
+fn already_exists_error(target: &Path) -> BackupError {
+    destination_error(format!(
+        "{} already exists and was not overwritten: choose a path that does not exist",
         target.display()
     ))
 }
 
-/// What it means that the file could not be written.
-pub(crate) fn failed(target: &Path, error: &io::Error) -> BackupError {
+/// Maps an I/O error of writing the backup file.
+pub(crate) fn write_error(target: &Path, error: &io::Error) -> BackupError {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => no_room(target),
-        _ => destination(format!("{} cannot be written: {error}", target.display())),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => disk_full_error(target),
+        _ => destination_error(format!("cannot write {}: {error}", target.display())),
     }
 }
 
-/// There is no room for the file.
-pub(crate) fn no_room(target: &Path) -> BackupError {
-    destination(format!(
-        "there is no room for {}: free some space there, or name a file on another disk",
+/// The error for a full disk.
+pub(crate) fn disk_full_error(target: &Path) -> BackupError {
+    destination_error(format!(
+        "no space left for {}: free some space, or choose a path on another disk",
         target.display()
     ))
 }
 
-pub(crate) const fn destination(why: String) -> BackupError {
-    BackupError::Destination(why)
+pub(crate) const fn destination_error(reason: String) -> BackupError {
+    BackupError::Destination(reason)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
+    fn temp_dir(name: &str) -> PathBuf {
         let name = format!("interzone-backup-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         drop(fs::remove_dir_all(&path));
@@ -186,11 +189,11 @@ mod tests {
 
     #[test]
     fn unfinished_backup_leaves_nothing() {
-        let folder = folder("unfinished");
+        let folder = temp_dir("unfinished");
         let target = folder.join("b");
-        let draft = Draft::begin(&target).unwrap();
-        for end in SIDE_FILES {
-            fs::write(with_end(&folder.join("b.part"), end), "left").unwrap();
+        let draft = PartialBackup::create(&target).unwrap();
+        for end in SQLITE_SIDE_FILE_SUFFIXES {
+            fs::write(append_suffix(&folder.join("b.part"), end), "left").unwrap();
         }
         drop(draft);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
@@ -198,16 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn file_that_appears_meanwhile_is_not_replaced() {
-        let folder = folder("appears");
+    fn file_created_meanwhile_is_not_replaced() {
+        let folder = temp_dir("appears");
         let target = folder.join("b");
-        let (draft, _file) = Draft::begin(&target).unwrap();
+        let (draft, _file) = PartialBackup::create(&target).unwrap();
         assert!(
-            matches!(Draft::begin(&target), Err(BackupError::Destination(why)) if why.contains("b.part"))
+            matches!(PartialBackup::create(&target), Err(BackupError::Destination(why)) if why.contains("b.part"))
         );
         fs::write(&target, "another").unwrap();
         assert!(
-            matches!(draft.finish(), Err(BackupError::Destination(why)) if why.contains("there already"))
+            matches!(draft.finish(), Err(BackupError::Destination(why)) if why.contains("already exists"))
         );
         assert_eq!(fs::read_to_string(&target).unwrap(), "another");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);

@@ -1,9 +1,9 @@
-//! Where it is kept.
+//! Storage engines: SQLite and PostgreSQL implementations of the hub's store ports.
 //!
-//! Two engines fill the hub's ports: [`sqlite`] in one file on one machine, and [`postgres`] for any
-//! number of nodes. Both promise the same, and one contract suite holds both to it. This is the only
-//! room with SQL. No rule about what may happen enters here: a store writes what the hub decided, or
-//! says why it could not.
+//! [`sqlite`] keeps everything in one file on one machine; [`postgres`] serves any number of nodes.
+//! Both give the same guarantees, and one contract test suite checks both. This is the only crate
+//! with SQL. It has no business rules: a store writes what the hub decided, or returns why it could
+//! not.
 
 mod backup;
 mod codec;
@@ -13,4 +13,4 @@ pub mod postgres;
 pub mod sqlite;
 pub mod statements;
 
-pub use backup::{Backup, BackupError};
+pub use backup::{BackupError, BackupSummary};

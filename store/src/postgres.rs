@@ -1,66 +1,65 @@
-//! PostgreSQL: any number of nodes.
+//! PostgreSQL store, for any number of nodes.
 //!
-//! `connect` opens connections, `schema` makes the tables, `session` reads and writes so that a lost
-//! connection costs neither a write nor a double one, `pipeline` saves trips, `commit` and `ops` write
-//! what the hub decided, `notify` wakes the other nodes; the rest fills one port each. No statement is
-//! built from what a caller sent.
+//! `connect` opens connections, `schema` migrates the tables, `tx_runner` runs transactions so that a lost
+//! connection neither loses nor repeats a write, `pipeline` saves round trips, `commit` and `ops` write
+//! commits, `notify` sends change hints to the other nodes (LISTEN/NOTIFY); the other modules implement one
+//! port each. No statement is built from caller input.
 
 mod backup;
+mod clock;
 mod commit;
 mod connect;
-mod fault;
-mod moments;
+mod conversations;
+mod error;
+mod fair_turns;
+mod maintenance;
 mod notify;
 mod ops;
 mod options;
 mod outbox;
-mod pairs;
 mod pipeline;
 mod quota;
 mod records;
+mod request_log;
 mod schema;
-mod session;
-mod talks;
 mod tasks;
-mod text;
+mod text_encoding;
 mod topics;
-mod turns;
-mod upkeep;
-mod work;
+mod tx_runner;
+mod work_queue;
 
 pub use backup::backup;
-pub use connect::PLANNER;
-pub use moments::PostgresClock;
+pub use clock::PostgresClock;
+pub use connect::PLANNER_SETTINGS;
 pub use options::PostgresOptions;
 
 use connect::Connector;
+use fair_turns::ClaimedTurns;
 use interzone_hub::ports::StoreError;
-use notify::Wakes;
-use options::Target;
-use pipeline::begin_with;
-use session::{Done, Session};
+use notify::ChangeNotifier;
+use options::ConnectTarget;
+use pipeline::begin_and_query;
 use std::fmt;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
-use turns::TakenTurns;
+use tx_runner::{TxOutcome, TxRunner};
 
 /// The hub's ports on PostgreSQL 15 or newer, shared by any number of nodes.
 ///
-/// Its connections, and the one that listens for wakes, end when it is dropped. Wakes are hints
-/// and may be lost with a connection: whoever waits for one looks by itself now and then.
+/// Its connections, including the one that listens for change hints, end when it is dropped. Hints may be
+/// lost with a connection: every waiter also polls now and then.
 ///
-/// An error means that nothing was written. The only exception that a network allows: the
-/// connection is lost in the middle of a commit and the server stays away for longer than
-/// [`PostgresOptions::outcome_timeout`]; that is logged as an error.
+/// An error means that nothing was written, with one exception: the connection is lost in the middle of
+/// a commit and the server stays unreachable for longer than [`PostgresOptions::outcome_timeout`], so the
+/// transaction stays in doubt; that is logged as an error.
 ///
-/// A pooler between us and the server must keep a session whole: `LISTEN` and prepared statements
-/// are used.
+/// A connection pooler in between must use session pooling: `LISTEN` and prepared statements are used.
 pub struct PostgresStore {
-    session: Session,
-    wakes: Wakes,
+    tx_runner: TxRunner,
+    change_notifier: ChangeNotifier,
     clock: PostgresClock,
-    turns: TakenTurns,
+    turns: ClaimedTurns,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -69,75 +68,75 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// One connection to a server that can be used.
-async fn first_look(
+/// Opens one connection and checks that the server can be used.
+async fn probe_server(
     url: &str,
     options: &PostgresOptions,
-) -> Result<(Connector, Client, connect::AbortUnlessKept), StoreError> {
-    let target = Target::new(url, options)?;
+) -> Result<(Connector, Client, connect::AbortOnDrop), StoreError> {
+    let target = ConnectTarget::new(url, options)?;
     let connector = Connector::new(&target, options)?;
     let opened = timeout(options.acquire_timeout, connector.open(None));
     let (client, driver) = opened
         .await
         .map_err(|_| StoreError::Unavailable("PostgreSQL did not answer in time".to_owned()))?
-        .map_err(|error| fault::cannot_connect(&error))?;
-    let driver = connect::AbortUnlessKept(Some(driver));
-    connector.inspect(&client).await?;
+        .map_err(|error| error::connect_error(&error))?;
+    let driver = connect::AbortOnDrop(Some(driver));
+    connector.check_server(&client).await?;
     Ok((connector, client, driver))
 }
 
 impl PostgresStore {
-    /// Connects to a server, and brings its tables to this version. Any number of nodes may do so at
+    /// Connects to a server and migrates its tables to this version. Any number of nodes may do so at
     /// once.
     ///
     /// # Errors
-    /// The URL or the server cannot be used, or it cannot be reached now.
+    /// The URL or the server cannot be used, or the server cannot be reached.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
-        let (connector, client, driver) = first_look(url, &options).await?;
+        let (connector, client, driver) = probe_server(url, &options).await?;
         schema::migrate(&client, &options.schema).await?;
         drop((client, driver));
         let (schema, clock) = (options.schema.clone(), options.clock);
-        let session = Session::new(&connector, options)?;
-        let wakes = Wakes::start(connector, &schema, session.tag());
+        let session = TxRunner::new(&connector, options)?;
+        let change_notifier = ChangeNotifier::start(connector, &schema, session.instance_id());
         Ok(Self {
-            session,
-            wakes,
+            tx_runner: session,
+            change_notifier,
             clock,
-            turns: TakenTurns::default(),
+            turns: ClaimedTurns::default(),
         })
     }
 
-    /// Whether a server has the tables of this version. Nothing is changed: older ones stay, for the nodes that
-    /// use them.
+    /// Returns true if the server has the tables of this version. Changes nothing: older tables stay, for the
+    /// nodes that use them.
     ///
     /// # Errors
     /// As [`PostgresStore::connect`].
     pub async fn is_current(url: &str, options: PostgresOptions) -> Result<bool, StoreError> {
-        let (_, client, _driver) = first_look(url, &options).await?;
+        let (_, client, _driver) = probe_server(url, &options).await?;
         schema::is_current(&client, &options.schema).await
     }
 
-    /// Ends all connections; calls that are under way fail.
+    /// Closes all connections; calls in progress fail.
     pub fn close(&self) {
-        self.wakes.stop();
-        self.session.close();
+        self.change_notifier.stop();
+        self.tx_runner.close();
     }
 
-    /// Writes by one statement that answers a row for what it found; tells whether it found any.
+    /// Runs one writing statement that returns a row per match; returns true if there was any.
     async fn write_if_found(
         &self,
         name: &str,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<bool, StoreError> {
-        self.session
+        self.tx_runner
             .transact(name, |client| {
                 Box::pin(async move {
-                    let rows = begin_with(&client, sql, params).await?;
+                    let rows = begin_and_query(&client, sql, params).await?;
                     Ok(if rows.is_empty() {
-                        Done::Nothing(false)
+                        TxOutcome::ReadOnly(false)
                     } else {
-                        Done::Written(true)
+                        TxOutcome::Written(true)
                     })
                 })
             })
@@ -145,16 +144,16 @@ impl PostgresStore {
     }
 
     /// Reads one row of two counts.
-    async fn two_counts(
+    async fn read_two_counts(
         &self,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<(u64, u64), StoreError> {
-        let rows = self.session.rows(sql, params).await?;
+        let rows = self.tx_runner.query(sql, params).await?;
         let Some(row) = rows.first() else {
             return Ok((0, 0));
         };
-        let number = |place| crate::codec::count("a count", row.get(place));
+        let number = |column| crate::codec::int_from_column("a count", row.get(column));
         Ok((number(0)?, number(1)?))
     }
 }

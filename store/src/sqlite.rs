@@ -1,111 +1,111 @@
-//! SQLite: one file on one machine.
+//! SQLite store: one file on one machine.
 //!
-//! One thread writes ([`writer`]) and groups everything that waits into one transaction and one
-//! sync. Another copies the write-ahead log into the database meanwhile. A few threads read, each on
-//! its own connection, and never wait for the writer. The file belongs to one process at a time, which
-//! a lock beside it ensures.
+//! One thread writes ([`writer`]) and does group commit: it puts everything that waits into one transaction
+//! and one sync. Another thread checkpoints the write-ahead log (WAL) into the database meanwhile. A few
+//! threads read, each on its own connection, and never wait for the writer. A lock file ensures that the
+//! database is used by one process at a time.
 //!
-//! What waits: a call waits for those before it and for the disk. When the disk does not finish a
-//! write for long, further calls are refused at once; those whose write has begun must wait for its
-//! end, because only that tells whether it happened.
+//! A call waits for those queued before it and for the disk. When the disk does not finish a write for long,
+//! further calls are rejected at once; those whose write has begun must wait for its end, because only
+//! that shows whether it was written.
 
 mod apply;
 mod backup;
+mod batch_queue;
 mod blobs;
 mod cache;
 mod commit;
+mod conversations;
+mod disk_failure;
+mod error;
 mod events;
-mod failure;
-mod fault;
-mod first;
-mod job;
+mod inline_rows;
 mod lock;
+mod maintenance;
 mod open;
 mod outbox;
-mod pairs;
 mod purge;
-mod queue;
 mod quota;
 mod readers;
 mod records;
+mod request_log;
 mod retry;
 mod rows;
 mod schema;
 mod streams;
-mod talks;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod topics;
-mod upkeep;
-mod work;
+mod work_queue;
+mod write_job;
 mod writer;
 
 pub use backup::backup;
 pub use records::SqliteRecords;
 
 use cache::TaskCache;
-use failure::Disk;
-use fault::Outcome;
-use interzone_hub::ports::{StoreError, Wake};
-use job::Session;
-use open::Opened;
+use disk_failure::DiskHealth;
+use error::SqliteResult;
+use interzone_hub::ports::{ChangeHint, StoreError};
+use open::OpenDatabase;
 use readers::Readers;
-use retry::Retry;
+use retry::RetryBackoff;
 use rusqlite::Connection;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
-use writer::Writer;
+use write_job::WriteSession;
+use writer::WriterHandle;
 
-/// How many wakes a slow listener may lag behind before it loses some.
-const WAKES: usize = 4096;
+/// Capacity of the channel of change hints; a receiver that lags further loses some.
+const HINT_CHANNEL_CAPACITY: usize = 4096;
 
-/// How a database is used.
+/// Options of the SQLite store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// When to look through the whole file for damage before using it.
-    pub check: Check,
-    /// How many threads read.
+    /// Integrity check of the whole file before it is used.
+    pub integrity_check: IntegrityCheck,
+    /// Number of reader threads.
     pub readers: usize,
-    /// How much memory the writer may use for pages, in bytes.
+    /// Page cache of the writer, in bytes.
     pub writer_cache: usize,
-    /// How much memory each reader may use for pages, in bytes.
+    /// Page cache of each reader, in bytes.
     pub reader_cache: usize,
-    /// How much memory tasks that were read lately may take, in bytes; about the half of it is in use
-    /// at most times. Zero keeps none.
+    /// Size limit of the cache of recently read tasks, in bytes; usually about half of it is in use.
+    /// Zero disables it.
     pub task_cache: usize,
-    /// How long to wait for another program that has the file locked, for example to copy it.
-    pub patience: Duration,
-    /// How long to wait for another process of ours that has the store open, for example a command that
-    /// makes its tables. Zero does not wait.
+    /// SQLite busy timeout: how long to wait for another program that has the file locked, for example to copy it.
+    pub busy_timeout: Duration,
+    /// Lock timeout: maximum wait for another Interzone process that has the store open, for example a command that
+    /// creates its tables. Zero does not wait.
     pub lock_wait: Duration,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
-            check: Check::AfterCrash,
+            integrity_check: IntegrityCheck::AfterCrash,
             readers: 4,
             writer_cache: 32 << 20,
             reader_cache: 8 << 20,
             task_cache: 16 << 20,
-            patience: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
             lock_wait: Duration::ZERO,
         }
     }
 }
 
-/// When to look through the whole file for damage. It takes about a second for each gigabyte, more
+/// Policy for the integrity check of the whole file (`quick_check`). It takes about a second per gigabyte, more
 /// on a slow disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum IntegrityCheck {
     /// At every start.
     Always,
-    /// When the last use did not end by [`SqliteStore::close`] or by dropping the store. A crash
-    /// harms nothing by itself; what caused it may have.
+    /// After a run that did not end by [`SqliteStore::close`] or by dropping the store. A crash
+    /// does no harm by itself, but its cause may have.
     AfterCrash,
     /// Never.
     Never,
@@ -113,110 +113,107 @@ pub enum Check {
 
 /// A store in one file.
 ///
-/// Dropping it finishes what was begun and waits for that; [`SqliteStore::close`] does the same
-/// without holding a thread of the runtime.
+/// Dropping it finishes pending writes and waits for them; [`SqliteStore::close`] does the same
+/// without blocking a runtime thread.
 pub struct SqliteStore {
-    writer: Writer,
+    writer: WriterHandle,
     readers: Readers,
-    wakes: broadcast::Sender<Wake>,
+    hints: broadcast::Sender<ChangeHint>,
     cache: Arc<TaskCache>,
-    disk: Disk,
+    disk: DiskHealth,
 }
 
 impl SqliteStore {
-    /// Opens the database in this file, or makes it.
+    /// Opens the database in this file, or creates it.
     ///
     /// # Errors
     /// [`Unusable`](StoreError::Unusable) says what is wrong and what to do: the file is not a
-    /// database, belongs to another program, was made by a newer version, is damaged, may not be
-    /// written, or is in use by another process. [`Full`](StoreError::Full): there is no room.
+    /// database, belongs to another program, was created by a newer version, is damaged, is not
+    /// writable, or is in use by another process. [`Full`](StoreError::Full): the disk is full.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let mut retry = Retry::new(options.lock_wait);
+        let mut retry = RetryBackoff::new(options.lock_wait);
         loop {
-            if let Some(store) = Self::open_unless_held(path, &options).await? {
+            if let Some(store) = Self::try_open(path, &options).await? {
                 return Ok(store);
             }
             if !retry.wait().await {
-                return Err(open::in_use(&path.display().to_string()));
+                return Err(open::in_use_error(&path.display().to_string()));
             }
         }
     }
 
-    /// Opens the database in this file, or makes it; nothing if another process has it open.
-    async fn open_unless_held(
-        path: &Path,
-        options: &SqliteOptions,
-    ) -> Result<Option<Self>, StoreError> {
+    /// Opens or creates the database; `None` if another process has it open.
+    async fn try_open(path: &Path, options: &SqliteOptions) -> Result<Option<Self>, StoreError> {
         let (path, options) = (path.to_owned(), options.clone());
-        tokio::task::spawn_blocking(move || Self::open_here(&path, &options))
+        tokio::task::spawn_blocking(move || Self::open_blocking(&path, &options))
             .await
             .unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
-    fn open_here(path: &Path, options: &SqliteOptions) -> Result<Option<Self>, StoreError> {
+    fn open_blocking(path: &Path, options: &SqliteOptions) -> Result<Option<Self>, StoreError> {
         let Some(opened) = open::open(path, options)? else {
             return Ok(None);
         };
-        let copier = open::copier(&opened.path)?;
-        Self::start(opened, copier, options).map(Some)
+        let checkpointer = open::open_checkpointer(&opened.path)?;
+        Self::start(opened, checkpointer, options).map(Some)
     }
 
-    /// Starts the threads, with what copies the log: a connection, and the database as a file to sync.
+    /// Starts the threads. The checkpointer gets a connection, and the database as a file to sync.
     fn start(
-        opened: Opened,
-        copier: (Connection, File),
+        opened: OpenDatabase,
+        checkpointer: (Connection, File),
         options: &SqliteOptions,
     ) -> Result<Self, StoreError> {
         let connections = (0..options.readers.max(1))
-            .map(|_| open::reader(&opened.path, options))
+            .map(|_| open::open_reader(&opened.path, options))
             .collect::<Result<Vec<_>, _>>()?;
         let (readers, stop_readers) = Readers::start(connections)?;
-        let (wakes, _) = broadcast::channel(WAKES);
+        let (hints, _) = broadcast::channel(HINT_CHANNEL_CAPACITY);
         let cache = TaskCache::new(options.task_cache);
-        let disk = Disk::new(&opened.path);
-        let writer = Writer::start(
+        let disk = DiskHealth::new(&opened.path);
+        let writer = WriterHandle::start(
             opened,
-            copier,
+            checkpointer,
             disk.clone(),
-            wakes.clone(),
+            hints.clone(),
             cache.clone(),
             stop_readers,
         )?;
         Ok(Self {
             writer,
             readers,
-            wakes,
+            hints,
             cache,
             disk,
         })
     }
 
-    /// Waits until the disk has failed, and says how: a sync or a write was refused for another reason than a lack of
-    /// room. From then on every write is refused, and only a new process can tell what is on the disk: end this one and
-    /// start again. Nothing that was acknowledged is lost.
-    pub fn failed(&self) -> impl Future<Output = String> + Send + use<> {
-        self.disk.failed()
+    /// Waits until the disk has failed and returns the reason: a sync or a write failed, other than for lack of
+    /// space. From then on every write is rejected, and only a new process can find out what is on the disk: end this
+    /// process and start again. Nothing that was acknowledged is lost.
+    pub fn wait_for_disk_failure(&self) -> impl Future<Output = String> + Send + use<> {
+        self.disk.wait_for_failure()
     }
 
-    /// Finishes what was begun, leaves the file in order and lets go of it.
+    /// Finishes pending writes, marks the file as clean and releases it.
     pub async fn close(mut self) {
         self.writer.close();
-        // Only the thread itself can be waited for, and that must not hold up the runtime.
+        // Only a blocking join waits for the thread, and that must not block the runtime.
         let ended = tokio::task::spawn_blocking(move || self.writer.join()).await;
         if ended.is_err() {
-            tracing::warn!("the store was not closed in order");
+            tracing::warn!("store was not closed cleanly");
         }
     }
 
-    /// How many groups of writes have been made durable, each with one sync.
-    pub fn groups(&self) -> u64 {
-        self.writer.groups()
+    /// Number of group commits so far, each with one sync.
+    pub fn group_commit_count(&self) -> u64 {
+        self.writer.group_commit_count()
     }
 
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        F: FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
         self.readers.read(work).await
@@ -224,7 +221,7 @@ impl SqliteStore {
 
     async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
-        F: FnMut(&mut Session<'_>) -> Outcome<T> + Send + 'static,
+        F: FnMut(&mut WriteSession<'_>) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
         self.writer.write(0, work).await
@@ -234,7 +231,7 @@ impl SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.writer.join();
-        // The writer has stopped them, unless it panicked.
+        // The writer has stopped the readers, unless it panicked.
         self.readers.close();
     }
 }

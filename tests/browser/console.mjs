@@ -51,7 +51,7 @@ await journey(async ({ said, open, look }) => {
   await page.locator("h1 .badge", { hasText: "Completed" }).waitFor();
   assert.equal(new URL(page.url()).pathname, `/console/tasks/${asked}`);
   assert.ok(await page.locator(".waterfall .bar").count() >= 2);
-  const pairs = page.locator("table.pairs tbody tr");
+  const pairs = page.locator("table.requests tbody tr");
   await pairs.filter({ hasText: "tasks.create" }).first().waitFor();
   const [file] = await Promise.all([
     page.waitForEvent("download"),
@@ -95,8 +95,8 @@ await journey(async ({ said, open, look }) => {
   while (!(await page.locator("tbody .badge", { hasText: /^useful$/ }).count())) await page.goto(room);
   await look(page, "console-conversations");
   await page.locator("tbody a.id").first().click();
-  await page.locator(".opinions", { hasText: "U0ALEX" }).waitFor();
-  await page.locator(".said", { hasText: "echo of use?" }).waitFor();
+  await page.locator(".feedback", { hasText: "U0ALEX" }).waitFor();
+  await page.locator(".content", { hasText: "echo of use?" }).waitFor();
   await look(page, "console-conversation");
 
   await page.locator("button", { hasText: "Sign out" }).click();

@@ -25,7 +25,7 @@ await journey(async ({ said, open, look }) => {
   await page.locator("button", { hasText: "Replay" }).focus();
   await page.keyboard.press("Enter");
   await page.locator("h1", { hasText: "Dead letters" }).waitFor();
-  await page.locator(".card .soft", { hasText: "still tried" }).waitFor();
+  await page.locator(".card .soft", { hasText: "No dead letters." }).waitFor();
   await page.goto(`${said.url}/console/tasks/${made.taskId}`);
   await page.locator(".deliveries .badge").first().waitFor();
 });

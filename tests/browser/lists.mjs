@@ -18,7 +18,7 @@ await journey(async ({ said, open, look, forgive }) => {
 
   // Nothing is there that could be moved, so the first is shown by itself.
   await at("/tasks?state=working");
-  await page.locator(".none", { hasText: "No task is like this." }).waitFor();
+  await page.locator(".none", { hasText: "No matching tasks." }).waitFor();
   const long = task("wait 300");
   await state(long, "Working").waitFor();
 
@@ -83,7 +83,7 @@ await journey(async ({ said, open, look, forgive }) => {
   // The list of streams does the same.
   const stream = () => interzone("stream", "start").trim();
   await at("/streams");
-  await page.locator(".none", { hasText: "There is no such stream." }).waitFor();
+  await page.locator(".none", { hasText: "No streams." }).waitFor();
   const quiet = stream();
   await state(quiet, "Active").waitFor();
   const next = stream();
@@ -113,20 +113,20 @@ await journey(async ({ said, open, look, forgive }) => {
   interzone("task", "cancel", slept);
   await page.evaluate(() => dispatchEvent(new Event("focus")));
   await state(slept, "Canceled").waitFor();
-  await newer.filter({ hasText: "Show what is newer" }).waitFor();
+  await newer.filter({ hasText: "Show newer" }).waitFor();
   assert.deepEqual(await shown(), rested);
 
   // A story says who called by the name that the lists have, and a file's name once.
   const made = task("file csv name,amount");
   await at(`/tasks/${made}`);
   await page.locator("h1 .badge", { hasText: "Completed" }).waitFor();
-  const caller = page.locator("table.pairs td[data-label=Caller]").first();
+  const caller = page.locator("table.requests td[data-label=Caller]").first();
   assert.equal(await caller.textContent(), "interzone up");
   assert.match(await caller.getAttribute("title"), /^client-/);
   const names = await page.locator(".artifacts").textContent();
   assert.equal(names.split(/demo-[\w-]*\.csv/).length, 2, names);
   const took = await page.locator(".bar", { hasText: "tasks.create" }).locator(".took").textContent();
-  const pair = page.locator("table.pairs tr", { hasText: "tasks.create" }).locator("[data-label=Took]");
+  const pair = page.locator("table.requests tr", { hasText: "tasks.create" }).locator("[data-label=Took]");
   assert.equal(await pair.textContent(), took);
 
   // Whoever signs out elsewhere sees so here, and not what was true before.

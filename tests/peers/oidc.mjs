@@ -107,7 +107,7 @@ server.listen(0, '127.0.0.1', () => {
     } else if (line.startsWith('console ')) {
       consoles.push(line.slice('console '.length));
       answer = provider(issuer);
-      console.log('known');
+      console.log('registered');
     }
   });
   commands.on('close', () => process.exit(0));

@@ -261,7 +261,7 @@ async def main():
         await streams(client)
         await refusals(client, done)
         await many(client)
-    print("every method kept its word")
+    print("every method passed")
 
 
 asyncio.run(main())

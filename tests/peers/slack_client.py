@@ -35,7 +35,7 @@ def people_and_places():
     assert who["team_id"] == TEAM and who["bot_id"], who
     assert client.team_info()["team"]["id"] == TEAM
     assert client.users_info(user="U0HANA", include_locale=True)["user"]["locale"] == "ja-JP"
-    refused("user_not_found", client.users_info, user="U0NOBODY")
+    refused("user_not_found", client.users_info, user="U0UNKNOWN")
     # The SDK follows the cursors by itself.
     users = [user["id"] for page in client.users_list(limit=2) for user in page["members"]]
     assert len(users) == len(set(users)) == 5, users

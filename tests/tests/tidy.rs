@@ -1,7 +1,7 @@
-//! The house rules that neither the compiler nor clippy can hold: the walls between the crates,
-//! the homes of things, the shape of files. Every rule is a function over a file's path and text,
-//! with a unit test beside it that shows it failing; the tests here run them over the whole tree.
-//! Nothing that needs a running program belongs here: that is `it/`.
+//! Repository rules that neither the compiler nor clippy can check: dependencies between the crates, placement
+//! of code, shape of files. Every rule is a function over a file's path and text, with a unit test that shows it
+//! failing; the tests here run them over the complete tree. Nothing that needs a running program belongs here:
+//! that is `it/`.
 
 #[cfg(test)]
 #[path = "tidy/codes.rs"]
@@ -30,58 +30,63 @@ mod tree;
 #[cfg(test)]
 #[path = "tidy/walls.rs"]
 mod walls;
+#[cfg(test)]
+#[path = "tidy/wording.rs"]
+mod wording;
 
-use source::Source;
-use tree::{Finding, expect_none, paths, read, root};
+use source::SourceFile;
+use tree::{Finding, assert_no_findings, paths, read, root};
+
+const ACTOR_ADVICE: &str = "name who acts (caller, client, worker, node, store) and what it does";
 
 #[track_caller]
-fn everywhere(rule: impl Fn(&Source) -> Vec<Finding>, advice: &str) {
-    let broken = |path: &String| rule(&Source::new(path, &read(path)));
-    expect_none(
-        &paths("rs").iter().flat_map(broken).collect::<Vec<_>>(),
+fn check_all_files(rule: impl Fn(&SourceFile) -> Vec<Finding>, advice: &str) {
+    let check = |path: &String| rule(&SourceFile::new(path, &read(path)));
+    assert_no_findings(
+        &paths("rs").iter().flat_map(check).collect::<Vec<_>>(),
         advice,
     );
 }
 
 #[test]
-fn crates_use_only_what_is_drawn() {
+fn crates_use_only_allowed_crates() {
     let found: Vec<String> = walls::members()
         .iter()
-        .flat_map(|member| walls::undrawn(member, walls::WALLS))
+        .flat_map(|member| walls::undeclared_edges(member, walls::ALLOWED_DEPENDENCIES))
         .collect();
-    expect_none(
+    assert_no_findings(
         &found,
-        "move the code to the room that may do it (ARCHITECTURE.md, \"Which room\"). A new edge or \
-         crate is a design decision: draw it in ARCHITECTURE.md and in WALLS, and say why in an ADR",
+        "move the code to the crate that may do it (ARCHITECTURE.md). A new edge or \
+        crate is a design decision: add it to ARCHITECTURE.md and to ALLOWED_DEPENDENCIES, and give the reason in an ADR",
     );
 }
 
 #[test]
-fn the_drawing_is_what_is_checked() {
+fn architecture_table_matches_checked_table() {
     assert_eq!(
-        walls::drawn(&read("ARCHITECTURE.md")),
-        walls::believed(walls::WALLS),
-        "the walls table of ARCHITECTURE.md (left) and WALLS in tests/tests/tidy/walls.rs (right) \
-         must say the same: change both"
+        walls::table_in_markdown(&read("ARCHITECTURE.md")),
+        walls::table_as_map(walls::ALLOWED_DEPENDENCIES),
+        "the crate table of ARCHITECTURE.md (left) and ALLOWED_DEPENDENCIES in tests/tests/tidy/walls.rs (right) \
+         must be equal: change both"
     );
 }
 
 #[test]
-fn crates_from_outside_stay_in_their_rooms() {
+fn external_crates_are_used_only_where_allowed() {
     let found: Vec<String> = walls::members()
         .iter()
-        .flat_map(walls::out_of_place)
+        .flat_map(walls::misplaced_external_crates)
         .collect();
-    expect_none(
+    assert_no_findings(
         &found,
-        "do this work in the room that may use the crate (the lists in tests/tests/tidy/walls.rs), \
+        "do this work in the crate that may use the dependency (the lists in tests/tests/tidy/walls.rs), \
          behind a port if need be",
     );
 }
 
 #[test]
-fn hub_and_store_see_only_the_vocabulary() {
-    everywhere(
+fn hub_and_store_use_only_the_vocabulary() {
+    check_all_files(
         walls::only_vocab,
         "write `interzone_protocol::vocab::…`. Wire types of a dialect are converted in \
          execution/src/rpc/<dialect>/convert.rs, before the hub",
@@ -89,18 +94,18 @@ fn hub_and_store_see_only_the_vocabulary() {
 }
 
 #[test]
-fn error_codes_have_one_home() {
-    everywhere(
-        codes::codes_at_home,
+fn error_codes_are_defined_in_one_place() {
+    check_all_files(
+        codes::codes_in_codes_files,
         "name the code as a constant in protocol/src/<dialect>/codes.rs (those of JSON-RPC itself \
          are in jsonrpc/src/codes.rs, and only those) and use the name",
     );
 }
 
 #[test]
-fn sql_lives_in_the_store() {
-    everywhere(
-        rules::sql_at_home,
+fn sql_is_only_in_the_store() {
+    check_all_files(
+        rules::sql_only_in_store,
         "move the statement to store/src/<engine>/, behind a hub port",
     );
     let files = paths("sql");
@@ -108,28 +113,28 @@ fn sql_lives_in_the_store() {
         .iter()
         .filter(|path| !path.starts_with("store/"))
         .collect();
-    expect_none(&strays, "move the file to store/");
+    assert_no_findings(&strays, "move the file to store/");
 }
 
 #[test]
-fn the_environment_is_read_in_one_place() {
-    everywhere(
-        rules::environment_at_home,
+fn environment_is_read_in_one_place() {
+    check_all_files(
+        rules::environment_only_in_config,
         "read it in cli/src/config.rs and pass the value in; nothing may set it",
     );
 }
 
 #[test]
-fn only_the_command_line_prints() {
-    everywhere(
-        rules::terminal_at_home,
-        "log it, or give it back to the caller",
+fn only_the_cli_prints() {
+    check_all_files(
+        rules::terminal_only_in_cli,
+        "log it, or return it to the caller",
     );
 }
 
 #[test]
 fn tests_do_not_sleep() {
-    everywhere(
+    check_all_files(
         rules::no_sleep_in_tests,
         "wait for the event itself, or pause the clock and advance it",
     );
@@ -137,15 +142,15 @@ fn tests_do_not_sleep() {
 
 #[test]
 fn no_test_is_ignored() {
-    everywhere(
+    check_all_files(
         rules::no_ignored_tests,
         "repair the test or remove it; a slow one gets a profile in .config/nextest.toml",
     );
 }
 
 #[test]
-fn work_to_do_has_an_issue() {
-    everywhere(
+fn todo_comments_name_an_issue() {
+    check_all_files(
         rules::todos_have_issues,
         "do it now, or open an issue and write TODO(#N)",
     );
@@ -153,58 +158,105 @@ fn work_to_do_has_an_issue() {
 
 #[test]
 fn modules_do_not_reexport_by_glob() {
-    everywhere(
+    check_all_files(
         rules::no_glob_reexports,
         "name what is re-exported, in lib.rs",
     );
 }
 
 #[test]
-fn files_are_short() {
-    everywhere(
+fn files_are_within_line_limit() {
+    check_all_files(
         |source| shape::is_short_enough(source, shape::LONG_FILES),
         "split the file where its subject changes; a long list that is one subject may go into \
          LONG_FILES in tests/tests/tidy/shape.rs with its reason",
     );
-    let gone: Vec<&str> = shape::LONG_FILES
+    let missing: Vec<&str> = shape::LONG_FILES
         .iter()
         .map(|(path, _)| *path)
         .filter(|path| !root().join(path).exists())
         .collect();
-    expect_none(&gone, "remove the file that is gone from LONG_FILES");
+    assert_no_findings(&missing, "remove the missing file from LONG_FILES");
 }
 
 #[test]
-fn files_have_telling_names() {
-    everywhere(
-        shape::has_a_telling_name,
+fn file_names_are_specific() {
+    check_all_files(
+        shape::has_specific_name,
         "name the file after what is in it; a module `foo` is foo.rs, its parts are in foo/",
     );
 }
 
 #[test]
-fn files_say_what_they_are_for() {
-    everywhere(
-        shape::says_what_it_is_for,
+fn names_are_terms_of_art() {
+    check_all_files(
+        wording::has_plain_names,
+        "use the term that an engineer would search for (CONTRIBUTING.md); functions are verbs, \
+         types are nouns",
+    );
+    check_all_files(
+        wording::has_plain_file_name,
+        "name the file after what is in it, by the term of art",
+    );
+}
+
+#[test]
+fn sentences_name_the_actor() {
+    check_all_files(wording::has_plain_sentences, ACTOR_ADVICE);
+}
+
+#[test]
+fn documents_name_the_actor() {
+    let check = |path: &String| wording::has_plain_prose(path, &read(path));
+    assert_no_findings(
+        &paths("md").iter().flat_map(check).collect::<Vec<_>>(),
+        ACTOR_ADVICE,
+    );
+}
+
+#[test]
+fn type_names_have_at_most_two_definitions() {
+    let sources: Vec<SourceFile> = paths("rs")
+        .iter()
+        .map(|path| SourceFile::new(path, &read(path)))
+        .collect();
+    assert_no_findings(
+        &wording::repeated_type_names(&sources),
+        "qualify the name by what it belongs to: `SlackUser`, not `User`",
+    );
+}
+
+#[test]
+fn handlers_are_named_after_their_wire_method() {
+    check_all_files(
+        wording::handlers_are_named_after_methods,
+        "name the handler after the method, with underscores: `tasks_create` for `tasks.create`",
+    );
+}
+
+#[test]
+fn files_start_with_module_docs() {
+    check_all_files(
+        shape::has_module_docs,
         "begin the first line with `//!` and say what the file is for and what must never enter it",
     );
 }
 
 #[test]
-fn public_items_show_their_use() {
-    everywhere(
-        examples::public_items_are_shown,
-        "end the item's documentation with a few lines between ``` that use it and assert what \
-         comes out; if nobody outside needs the item, make it `pub(crate)`",
+fn public_items_have_examples() {
+    check_all_files(
+        examples::public_items_have_examples,
+        "end the item's documentation with a few lines between ``` that use it and assert the \
+        result; if no other crate needs the item, make it `pub(crate)`",
     );
 }
 
 #[test]
-fn markdown_links_lead_somewhere() {
+fn markdown_links_resolve() {
     let exists = |path: &str| root().join(path).exists();
-    let broken = |path: &String| links::dead(path, &read(path), exists, read);
-    expect_none(
+    let broken = |path: &String| links::dead_links(path, &read(path), exists, read);
+    assert_no_findings(
         &paths("md").iter().flat_map(broken).collect::<Vec<_>>(),
-        "correct the link, or bring the file or the heading",
+        "correct the link, or add the file or the heading",
     );
 }

@@ -1,382 +1,431 @@
-//! Asking: a question goes through its gates, gets its context and its files, is asked in the Execution
-//! Zone, and its answer is handed to the outbox. Every step may be the last one of this process: another
-//! attempt asks the agent nothing twice and posts nothing twice.
+//! Processes a question: admission checks, context and files, `execute_task`, and the answer to the outbox. The process
+//! may stop after any step: a retry neither asks the agent twice nor posts twice.
 //!
-//! What makes it so: the call's id is the question's, and what is sent with it is fixed before the first
-//! call ([`Notes`]), so a second call finds the first one's task; and the end of a question, whichever it
-//! is, is one commit that is made once.
+//! The call id is the question's id, and the request is frozen before the first call ([`AskStateStore`]), so a second
+//! call finds the task of the first. The end of a question is a single commit that is made once.
 
-mod notes;
-mod patience;
+mod budget;
+mod execute;
 mod prepare;
-mod run;
+mod state_store;
 
-pub(crate) use notes::{Notes, who};
+pub(crate) use state_store::{AskStateStore, user_key};
 
-use crate::attachments::NotNow;
-use crate::gates::{Known, Passed};
+use crate::attachments::FetchRetry;
+use crate::gates::{GateDecision, SlackIdentity};
 use crate::question::Question;
-use crate::reply::{self, Carried, Left, LeftOutFile, Live};
+use crate::reply::{self, LiveReply, LiveReplyState, PostOutcome, SkippedFile};
 use crate::slack::tokens::Installation;
+use crate::state::{StateInner, VerificationState};
 use crate::texts::{Language, Refusal};
-use crate::workers::Carrier;
-use crate::zone::{Parts, Zone};
+use crate::workers::OutboxHandler;
 use async_trait::async_trait;
-use interzone_edge::audit::Entry;
-use interzone_hub::{HubError, NewEntry, OutboxEntry};
-use interzone_protocol::zone::{ErrorWord, ExecuteResult};
-use notes::Fixed;
-use prepare::{Prepared, Ready, nothing_left};
-use run::Outcome;
+use execute::AskOutcome;
+use interzone_edge::audit::AuditEntry;
+use interzone_hub::{HubError, NewOutboxEntry, OutboxEntry};
+use interzone_protocol::zone::{ErrorReason, ExecuteResult};
+use prepare::{Preparation, PreparedRequest, empty_reason};
+use state_store::FrozenRequest;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long it is remembered that a question has ended: longer than it is tried.
-const ENDED: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// And that it was answered: as long as what people think of the answer is kept.
-const ANSWERED: Duration = Duration::from_secs(90 * 24 * 3_600);
+/// Retention of the record that a question has ended: longer than it is retried.
+const ENDED_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Retention of the record that a question was answered: as long as feedback is stored.
+const ANSWERED_TTL: Duration = Duration::from_secs(90 * 24 * 3_600);
 
-/// Asks questions.
-pub(crate) struct Asker(pub(crate) Zone);
+/// Outbox handler for questions.
+pub(crate) struct AskHandler(pub(crate) VerificationState);
 
 #[async_trait]
-impl Carrier for Asker {
-    async fn carry(&self, entry: &OutboxEntry) -> Carried {
+impl OutboxHandler for AskHandler {
+    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
         let Ok(question) = entry.payload.decode::<Question>() else {
-            return Carried::Never {
-                why: "the question cannot be read: another version wrote it".to_owned(),
+            return PostOutcome::Failed {
+                reason: "cannot decode the question: written by another version".to_owned(),
             };
         };
-        let asking = Asking {
+        let attempt = AskAttempt {
             zone: &self.0.0,
-            notes: Notes(self.0.0.hub.clone()),
+            state: AskStateStore(self.0.0.hub.clone()),
             question: &question,
             attempt: entry.attempt,
         };
-        match asking.whole().await {
-            Ok(()) => Carried::Arrived,
-            Err(NotYet {
-                why,
-                after,
-                put_off,
+        match attempt.process().await {
+            Ok(()) => PostOutcome::Delivered,
+            Err(RetryLater {
+                reason,
+                delay,
+                is_deferred,
             }) => {
-                if put_off {
-                    asking.was_put_off().await;
+                if is_deferred {
+                    attempt.record_deferral().await;
                 }
-                Carried::Later { why, after }
+                PostOutcome::Retry {
+                    reason,
+                    delay,
+                }
             }
         }
     }
 
-    async fn given_up(&self, entry: &OutboxEntry, _why: &str) {
+    async fn on_dead_letter(&self, entry: &OutboxEntry, _why: &str) {
         let Ok(question) = entry.payload.decode::<Question>() else {
             return;
         };
         let zone = &self.0.0;
-        let asking = Asking {
+        let attempt = AskAttempt {
             zone,
-            notes: Notes(zone.hub.clone()),
+            state: AskStateStore(zone.hub.clone()),
             question: &question,
             attempt: entry.attempt,
         };
-        if let Err(NotYet { why, .. }) = asking.give_up().await {
+        if let Err(RetryLater { reason, .. }) = attempt.abandon().await {
             tracing::error!(
                 event = question.event_id,
-                why,
-                "a question ended without a word"
+                reason,
+                "question ended without a notice"
             );
         }
     }
 }
 
-/// It is to be tried again.
-struct NotYet {
-    why: String,
-    after: Option<Duration>,
-    /// Whether it is Slack that says so: then it was no try.
-    put_off: bool,
+/// The attempt failed temporarily.
+struct RetryLater {
+    reason: String,
+    delay: Option<Duration>,
+    /// True if Slack requested the delay: then the attempt does not count.
+    is_deferred: bool,
 }
 
-impl NotYet {
-    fn failed(why: impl ToString) -> Self {
+impl RetryLater {
+    fn failed(reason: impl ToString) -> Self {
         Self {
-            why: why.to_string(),
-            after: None,
-            put_off: false,
+            reason: reason.to_string(),
+            delay: None,
+            is_deferred: false,
         }
     }
 }
 
-impl From<HubError> for NotYet {
+impl From<HubError> for RetryLater {
     fn from(error: HubError) -> Self {
         Self::failed(error)
     }
 }
 
-impl From<NotNow> for NotYet {
-    fn from(not_now: NotNow) -> Self {
+impl From<FetchRetry> for RetryLater {
+    fn from(deferral: FetchRetry) -> Self {
         Self {
-            why: not_now.why,
-            after: not_now.after,
-            put_off: not_now.after.is_some(),
+            reason: deferral.reason,
+            delay: deferral.delay,
+            is_deferred: deferral.delay.is_some(),
         }
     }
 }
 
-/// One attempt to ask a question.
-struct Asking<'a> {
-    zone: &'a Parts,
-    notes: Notes,
+/// One attempt to process a question.
+struct AskAttempt<'a> {
+    zone: &'a StateInner,
+    state: AskStateStore,
     question: &'a Question,
     attempt: u32,
 }
 
-impl Asking<'_> {
-    async fn whole(&self) -> Result<(), NotYet> {
+impl AskAttempt<'_> {
+    async fn process(&self) -> Result<(), RetryLater> {
         let question = self.question;
         if self.attempt > 1 && self.has_ended().await? {
             return Ok(());
         }
         let tokens = &self.zone.tokens;
-        let at = tokens.installation(&question.team, question.enterprise.as_ref());
-        let at = match at.await {
-            Ok(Some(at)) => at,
+        let installation = tokens.installation(&question.team, question.enterprise.as_ref());
+        let installation = match installation.await {
+            Ok(Some(installation)) => installation,
             Ok(None) => {
-                tracing::warn!(team = %question.team, "a workspace without a token asks");
-                return self.end(Vec::new(), "no_token").await;
+                tracing::warn!(team = %question.team, "no token for the asking workspace");
+                return self.finish(Vec::new(), "no_token").await;
             }
-            Err(error) => return Err(NotYet::failed(error)),
+            Err(error) => return Err(RetryLater::failed(error)),
         };
-        // Where Slack does not say who we are, our own words come as anybody's.
-        if at.bot_user.as_ref() == Some(&question.user) {
-            return self.end(Vec::new(), "own").await;
+        // If the event does not name the bot user, the bot's own messages look like a user's.
+        if installation.bot_user.as_ref() == Some(&question.user) {
+            return self.finish(Vec::new(), "own").await;
         }
-        let fixed = match self.attempt {
+        let request = match self.attempt {
             0 | 1 => None,
-            _ => self.notes.fixed(question).await?,
+            _ => self.state.frozen_request(question).await?,
         };
-        match fixed {
-            Some(fixed) => {
-                let live = self.live(&at, fixed.language);
-                let prepared = self.again(&at, fixed).await?;
-                self.go_on(&at, prepared, live).await
+        match request {
+            Some(request) => {
+                let live_reply = self.start_live_reply(&installation, request.language);
+                let preparation = self.prepare_retry(&installation, request).await?;
+                self.execute_and_finish(&installation, preparation, live_reply)
+                    .await
             }
             None => {
-                let Some(known) = self.pass(&at).await? else {
+                let Some(identity) = self.check_gates(&installation).await? else {
                     return Ok(());
                 };
-                let live = self.live(&at, known.language);
-                let prepared = self.first(&at, &known).await?;
-                self.go_on(&at, prepared, live).await
+                let live_reply = self.start_live_reply(&installation, identity.language);
+                let preparation = self.prepare_first(&installation, &identity).await?;
+                self.execute_and_finish(&installation, preparation, live_reply)
+                    .await
             }
         }
     }
 
-    /// Ends it after its last try.
-    async fn give_up(&self) -> Result<(), NotYet> {
+    /// Ends the question after its last attempt.
+    async fn abandon(&self) -> Result<(), RetryLater> {
         let language = self.zone.gates.language_for(self.question);
-        let word = ErrorWord::InternalError;
-        if self.notes.fixed(self.question).await?.is_some() {
-            return self.fail(&Left::unknown(), language, word).await;
+        let reason = ErrorReason::InternalError;
+        if self.state.frozen_request(self.question).await?.is_some() {
+            return self
+                .finish_failed(&LiveReplyState::unknown(), language, reason)
+                .await;
         }
-        // Whether they may ask was never known, so others do not read of it.
-        self.refuse(language, &Refusal::Fault, word.name()).await
+        // The user may not be allowed to ask, so the notice is visible only to them.
+        self.finish_refused(language, &Refusal::InternalError, reason.name())
+            .await
     }
 
-    fn live(&self, at: &Arc<Installation>, language: Language) -> Live {
-        let desk = &self.zone.desk;
-        desk.live(self.question, at, language, self.attempt)
+    fn start_live_reply(&self, installation: &Arc<Installation>, language: Language) -> LiveReply {
+        let replies = &self.zone.replies;
+        replies.start_live_reply(self.question, installation, language, self.attempt)
     }
 
-    /// Through the gates; nothing if it was refused.
-    async fn pass(&self, at: &Installation) -> Result<Option<Known>, NotYet> {
-        match self.zone.gates.pass(self.question, at).await {
-            Passed::Through(known) => Ok(Some(known)),
-            Passed::Refused {
+    /// Runs the admission checks; returns `None` if the question was refused.
+    async fn check_gates(
+        &self,
+        installation: &Installation,
+    ) -> Result<Option<SlackIdentity>, RetryLater> {
+        match self.zone.gates.check(self.question, installation).await {
+            GateDecision::Allowed(known) => Ok(Some(known)),
+            GateDecision::Refused {
                 refusal,
                 language,
-                word,
+                outcome: word,
             } => {
-                self.refuse(language, &refusal, word).await?;
+                self.finish_refused(language, &refusal, word).await?;
                 Ok(None)
             }
-            Passed::Mute { word } => {
-                self.end(Vec::new(), word).await?;
+            GateDecision::Silent { outcome: word } => {
+                self.finish(Vec::new(), word).await?;
                 Ok(None)
             }
-            Passed::Later {
-                why,
-                after: Some(after),
+            GateDecision::Retry {
+                reason: why,
+                retry_after: Some(after),
                 language,
-            } if after > self.left() => {
+            } if after > self.remaining() => {
                 let event = &self.question.event_id;
-                tracing::warn!(event, why, "slack puts a question off for too long");
-                self.refuse(language, &Refusal::Busy, "slack_busy").await?;
+                tracing::warn!(
+                    event,
+                    reason = why,
+                    "slack defers question beyond its budget"
+                );
+                self.finish_refused(language, &Refusal::Busy, "slack_busy")
+                    .await?;
                 Ok(None)
             }
-            Passed::Later { why, after, .. } => Err(NotYet {
-                why,
-                after,
-                put_off: after.is_some(),
+            GateDecision::Retry {
+                reason: why,
+                retry_after: after,
+                ..
+            } => Err(RetryLater {
+                reason: why,
+                delay: after,
+                is_deferred: after.is_some(),
             }),
         }
     }
 
-    /// Asks, and sees to the end.
-    async fn go_on(
+    /// Calls the agent and finishes the question.
+    async fn execute_and_finish(
         &self,
-        at: &Arc<Installation>,
-        prepared: Prepared<'_>,
-        live: Live,
-    ) -> Result<(), NotYet> {
-        let (mut ready, outcome) = match prepared {
-            Prepared::Ended => return Ok(()),
-            Prepared::Ready(ready) => {
-                if let Some(word) = nothing_left(self.question, &ready) {
-                    let left = live.left().await;
-                    return self.fail(&left, ready.fixed.language, word).await;
+        installation: &Arc<Installation>,
+        preparation: Preparation<'_>,
+        live_reply: LiveReply,
+    ) -> Result<(), RetryLater> {
+        let (mut ready, outcome) = match preparation {
+            Preparation::Ended => return Ok(()),
+            Preparation::Ready(ready) => {
+                if let Some(word) = empty_reason(self.question, &ready) {
+                    let left = live_reply.finish().await;
+                    return self
+                        .finish_failed(&left, ready.request.language, word)
+                        .await;
                 }
                 let outcome = self
-                    .run(at, &ready.fixed, &ready.attachments, &live)
+                    .call_agent(
+                        installation,
+                        &ready.request,
+                        &ready.attachments,
+                        &live_reply,
+                    )
                     .await?;
                 (ready, outcome)
             }
-            Prepared::Changed(fixed) => {
-                let outcome = self.find(&live).await?;
-                let ready = Ready {
-                    fixed,
+            Preparation::FilesChanged(fixed) => {
+                let outcome = self.poll_existing_task(&live_reply).await?;
+                let ready = PreparedRequest {
+                    request: fixed,
                     attachments: Vec::new(),
-                    _room: None,
+                    _memory: None,
                 };
                 (ready, outcome)
             }
         };
         let outcome = match outcome {
-            // What it was to answer is over, so it is a question of its own.
-            Outcome::NotWaiting => {
-                ready.fixed.answers = None;
-                self.notes.fix_anew(self.question, &ready.fixed).await?;
-                self.notes.set_waiting(self.question, None).await?;
-                self.run(at, &ready.fixed, &ready.attachments, &live)
-                    .await?
+            // The task does not wait for input any more, so this is a new question.
+            AskOutcome::NotWaiting => {
+                ready.request.answers = None;
+                self.state.refreeze(self.question, &ready.request).await?;
+                self.state.set_pending_input(self.question, None).await?;
+                self.call_agent(
+                    installation,
+                    &ready.request,
+                    &ready.attachments,
+                    &live_reply,
+                )
+                .await?
             }
             outcome => outcome,
         };
-        let left = live.left().await;
-        let language = ready.fixed.language;
+        let left = live_reply.finish().await;
+        let language = ready.request.language;
         match outcome {
-            Outcome::Answered(result) => self.answer(&left, &ready.fixed, &result).await,
-            Outcome::Stopped => {
-                let plan = reply::stopped(self.question, &left, language);
-                self.end(planned(plan)?, "stopped").await
+            AskOutcome::Answered(result) => {
+                self.finish_answered(&left, &ready.request, &result).await
             }
-            Outcome::NotWaiting => self.fail(&left, language, ErrorWord::TaskNotWaiting).await,
-            Outcome::Failed(word) => self.fail(&left, language, word).await,
+            AskOutcome::Stopped => {
+                let plan = reply::plan_stop(self.question, &left, language);
+                self.finish(plan_or_retry(plan)?, "stopped").await
+            }
+            AskOutcome::NotWaiting => {
+                self.finish_failed(&left, language, ErrorReason::TaskNotWaiting)
+                    .await
+            }
+            AskOutcome::Failed(word) => self.finish_failed(&left, language, word).await,
         }
     }
 
-    async fn answer(
+    async fn finish_answered(
         &self,
-        left: &Left,
-        fixed: &Fixed,
+        live_state: &LiveReplyState,
+        request: &FrozenRequest,
         result: &ExecuteResult,
-    ) -> Result<(), NotYet> {
-        let notes: Vec<LeftOutFile> = fixed
-            .left_out
+    ) -> Result<(), RetryLater> {
+        let skipped_files: Vec<SkippedFile> = request
+            .skipped_files
             .iter()
-            .map(|(name, why)| LeftOutFile {
+            .map(|(name, reason)| SkippedFile {
                 name: name.clone(),
-                why: *why,
+                reason: *reason,
             })
             .collect();
-        let language = fixed.language;
-        let plan = reply::answered(self.question, left, language, result, &notes);
-        let entries = planned(plan)?;
-        let asks = result.state.is_some();
-        let waits = result.task_id.as_deref().filter(|_| asks);
-        if waits.is_some() || fixed.answers.is_some() {
-            self.notes.set_waiting(self.question, waits).await?;
+        let language = request.language;
+        let plan = reply::plan_answer(self.question, live_state, language, result, &skipped_files);
+        let entries = plan_or_retry(plan)?;
+        let needs_input = result.state.is_some();
+        let pending_task = result.task_id.as_deref().filter(|_| needs_input);
+        if pending_task.is_some() || request.answers.is_some() {
+            self.state
+                .set_pending_input(self.question, pending_task)
+                .await?;
         }
         if self.zone.rules.follow_threads {
-            self.notes.follow(self.question).await?;
+            self.state.follow_thread(self.question).await?;
         }
         let question = self.question;
         let keys = [
-            notes::ended(&question.id),
-            notes::answered(&question.channel, &question.id),
+            state_store::ended_key(&question.id),
+            state_store::answered_key(&question.channel, &question.id),
         ];
-        self.end_with(&keys, ANSWERED, entries, "answered").await
+        self.finish_with_keys(&keys, ANSWERED_TTL, entries, "answered")
+            .await
     }
 
-    async fn fail(&self, left: &Left, language: Language, word: ErrorWord) -> Result<(), NotYet> {
-        let plan = reply::failed(self.question, left, language, word);
-        self.end(planned(plan)?, word.name()).await
+    async fn finish_failed(
+        &self,
+        live_state: &LiveReplyState,
+        language: Language,
+        reason: ErrorReason,
+    ) -> Result<(), RetryLater> {
+        let plan = reply::plan_failure(self.question, live_state, language, reason);
+        self.finish(plan_or_retry(plan)?, reason.name()).await
     }
 
-    async fn refuse(
+    async fn finish_refused(
         &self,
         language: Language,
         refusal: &Refusal,
-        word: &'static str,
-    ) -> Result<(), NotYet> {
-        let plan = planned(reply::refused(self.question, language, refusal))?;
-        // Whoever goes on in spite of it has heard it, and Slack's patience is for those who have not.
-        let heard = self.zone.gates.may_tell(self.question).await?;
-        let plan = if heard { plan } else { Vec::new() };
-        self.end(plan, word).await
+        outcome: &'static str,
+    ) -> Result<(), RetryLater> {
+        let plan = plan_or_retry(reply::plan_refusal(self.question, language, refusal))?;
+        // Refusal notices are rate limited per user, to save Slack's rate limit for others.
+        let may_send = self.zone.gates.may_send_refusal(self.question).await?;
+        let plan = if may_send { plan } else { Vec::new() };
+        self.finish(plan, outcome).await
     }
 
     async fn has_ended(&self) -> Result<bool, HubError> {
-        self.notes.has_ended(&self.question.id).await
+        self.state.has_ended(&self.question.id).await
     }
 
-    /// Ends the question: all that is to be said is handed over in one commit, once, however many
-    /// attempts come here.
-    async fn end(&self, entries: Vec<NewEntry>, word: &'static str) -> Result<(), NotYet> {
-        let key = [notes::ended(&self.question.id)];
-        self.end_with(&key, ENDED, entries, word).await
+    /// Ends the question: enqueues all replies in one commit, once, even if several attempts get here.
+    async fn finish(
+        &self,
+        entries: Vec<NewOutboxEntry>,
+        outcome: &'static str,
+    ) -> Result<(), RetryLater> {
+        let key = [state_store::ended_key(&self.question.id)];
+        self.finish_with_keys(&key, ENDED_TTL, entries, outcome)
+            .await
     }
 
-    async fn end_with(
+    async fn finish_with_keys(
         &self,
         keys: &[String],
-        keep: Duration,
-        entries: Vec<NewEntry>,
-        word: &'static str,
-    ) -> Result<(), NotYet> {
-        if self.zone.hub.receive(keys, keep, entries).await? {
-            self.audit(word);
+        ttl: Duration,
+        entries: Vec<NewOutboxEntry>,
+        outcome: &'static str,
+    ) -> Result<(), RetryLater> {
+        if self.zone.hub.accept_once(keys, ttl, entries).await? {
+            self.record_audit(outcome);
         }
         Ok(())
     }
 
-    fn audit(&self, outcome: &'static str) {
+    fn record_audit(&self, outcome: &'static str) {
         let (zone, question) = (self.zone, self.question);
         let now = zone.hub.now();
         let millis = u64::try_from(now.as_millis()).unwrap_or(0);
-        let took = now.since(question.asked_at);
-        zone.audit.record(&Entry {
-            at: at(millis),
-            who: &who(question.team_of_asker(), &question.user),
+        let latency = now.duration_since(question.asked_at);
+        zone.audit.record(&AuditEntry {
+            at: system_time(millis),
+            principal: &user_key(question.asker_team(), &question.user),
             client: question.team.as_str(),
             method: "slack.ask",
             id: Some(&question.id),
             subject: Some(question.channel.as_str()),
             outcome,
             code: None,
-            latency: took,
+            latency,
             correlation: &question.event_id,
             address: None,
         });
         zone.metrics
-            .request("slack.question", outcome, took.as_secs_f64());
+            .record_request("slack.question", outcome, latency.as_secs_f64());
     }
 }
 
-fn at(millis: u64) -> SystemTime {
+fn system_time(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-fn planned(plan: Result<Vec<NewEntry>, reply::PlanError>) -> Result<Vec<NewEntry>, NotYet> {
-    plan.map_err(NotYet::failed)
+fn plan_or_retry(
+    plan: Result<Vec<NewOutboxEntry>, reply::PlanError>,
+) -> Result<Vec<NewOutboxEntry>, RetryLater> {
+    plan.map_err(RetryLater::failed)
 }

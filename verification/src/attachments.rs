@@ -1,14 +1,14 @@
-//! The files that came with a question: looked at before they are fetched, bounded while they are, and
-//! what is left out is named. What is in them is read by the Execution Zone, and never here.
+//! Downloads the files of a question from Slack, within limits. Skipped files are reported by name. Their content is
+//! read by the Execution Zone.
 
 #[cfg(test)]
 mod tests;
 
 use crate::question::SharedFile;
-use crate::signs::is_blank;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::tokens::Installation;
-use crate::texts::LeftOut;
+use crate::texts::SkipReason;
+use crate::unicode_hygiene::is_invisible;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::zone::Attachment;
@@ -18,17 +18,17 @@ use std::time::Duration;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Which files are taken.
+/// Limits for attachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimits {
-    /// How many with one question.
+    /// Maximum files per question.
     pub files: usize,
-    /// Bytes of a picture.
+    /// Maximum bytes of an image.
     pub image: u64,
-    /// Bytes of any other file.
+    /// Maximum bytes of any other file.
     pub document: u64,
-    /// Bytes of all together, which the Execution Zone must take in one request.
-    pub together: u64,
+    /// Maximum total bytes, which the Execution Zone must accept in one request.
+    pub total: u64,
 }
 
 impl Default for FileLimits {
@@ -37,100 +37,100 @@ impl Default for FileLimits {
             files: 5,
             image: 10 * MIB,
             document: 5 * MIB,
-            together: 25 * MIB,
+            total: 25 * MIB,
         }
     }
 }
 
-/// A file that goes along, as it is written down before it is sent, so that another attempt can tell
-/// whether it has the same one. The bytes are not kept: Slack has them.
+/// Fingerprint of a file, stored before it is sent, so that a retry can check that it has the same one. The bytes are
+/// not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sent {
+pub(crate) struct FileFingerprint {
     id: String,
     /// SHA-256 of the bytes.
     hash: String,
 }
 
-/// The files of a question.
+/// Downloaded files of a question.
 #[derive(Debug, Default)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedFiles {
     pub(crate) attachments: Vec<Attachment>,
-    pub(crate) sent: Vec<Sent>,
-    /// What does not go along, by name, and why.
-    pub(crate) left_out: Vec<(String, LeftOut)>,
+    pub(crate) fingerprints: Vec<FileFingerprint>,
+    /// Names of skipped files, with the reason.
+    pub(crate) skipped: Vec<(String, SkipReason)>,
 }
 
-/// A file could not be had for a reason that passes.
+/// A download failed temporarily.
 #[derive(Debug)]
-pub(crate) struct NotNow {
-    pub(crate) why: String,
-    pub(crate) after: Option<Duration>,
+pub(crate) struct FetchRetry {
+    pub(crate) reason: String,
+    pub(crate) delay: Option<Duration>,
 }
 
-/// How far a file is waited for.
+/// Retry budget of a download.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    /// Whether there is another try after this one.
-    pub(crate) tries: bool,
-    /// What is left of the time for an answer.
-    pub(crate) left: Duration,
+pub(crate) struct RetryBudget {
+    /// True if another attempt may follow.
+    pub(crate) has_attempts_left: bool,
+    /// Remaining time for an answer.
+    pub(crate) remaining: Duration,
 }
 
-impl Patience {
-    /// Whether it is worth to come again after such an error. Slack's word for how long to wait is no
-    /// failure and takes no try, but nobody waits for longer than for an answer.
-    fn lasts(self, error: &SlackError) -> bool {
+impl RetryBudget {
+    /// Returns true if a retry is worthwhile. A delay requested by Slack does not count as an attempt, but must fit
+    /// into the remaining time.
+    fn allows_retry(self, error: &SlackError) -> bool {
         match error.retry_after() {
-            Some(after) => after <= self.left,
-            None => self.tries && error.may_pass(),
+            Some(after) => after <= self.remaining,
+            None => self.has_attempts_left && error.is_retryable(),
         }
     }
 }
 
-/// Fetches what may go along. What cannot be had at this moment is waited for as long as patience lasts.
+/// Downloads the files within the limits. Returns an error if a retry later may succeed and the budget allows it.
 pub(crate) async fn fetch(
     slack: &Slack,
-    at: &Installation,
+    installation: &Installation,
     files: &[SharedFile],
     limits: &FileLimits,
-    patience: Patience,
-) -> Result<Fetched, NotNow> {
-    let mut fetched = Fetched::default();
-    let mut room = limits.together;
-    for (place, file) in files.iter().enumerate() {
-        if place >= limits.files {
-            let name = named(&file.name, file);
-            fetched.left_out.push((name, LeftOut::TooMany));
+    budget: RetryBudget,
+) -> Result<FetchedFiles, FetchRetry> {
+    let mut fetched = FetchedFiles::default();
+    let mut remaining_bytes = limits.total;
+    for (index, file) in files.iter().enumerate() {
+        if index >= limits.files {
+            let name = name_or_id(&file.name, file);
+            fetched.skipped.push((name, SkipReason::TooMany));
             continue;
         }
-        match one(slack, at, file, limits, room).await {
+        match fetch_one(slack, installation, file, limits, remaining_bytes).await {
             Ok(attachment) => {
-                room = room.saturating_sub(attachment.size.unwrap_or(0));
-                fetched.sent.push(Sent {
+                remaining_bytes = remaining_bytes.saturating_sub(attachment.size.unwrap_or(0));
+                fetched.fingerprints.push(FileFingerprint {
                     id: file.id.to_string(),
-                    hash: hash(attachment.content_base64.as_deref().unwrap_or_default()),
+                    hash: hash_hex(attachment.content_base64.as_deref().unwrap_or_default()),
                 });
                 fetched.attachments.push(attachment);
             }
-            Err(Missed::Slack(name, error)) if patience.lasts(&error) => {
-                tracing::info!(file = %file.id, word = error.word(), name_length = name.len(), "a file is not to be had now");
-                return Err(NotNow {
-                    why: error.to_string(),
-                    after: error.retry_after(),
+            Err(FetchFailure::Slack(name, error)) if budget.allows_retry(&error) => {
+                tracing::info!(file = %file.id, code = error.code(), name_length = name.len(), "file download deferred");
+                return Err(FetchRetry {
+                    reason: error.to_string(),
+                    delay: error.retry_after(),
                 });
             }
-            Err(Missed::Slack(name, error)) => {
-                tracing::warn!(file = %file.id, %error, "a file was not fetched");
-                fetched.left_out.push((name, why(&error)));
+            Err(FetchFailure::Slack(name, error)) => {
+                tracing::warn!(file = %file.id, %error, "file download failed");
+                fetched.skipped.push((name, skip_reason(&error)));
             }
-            Err(Missed::Left(name, why)) => fetched.left_out.push((name, why)),
+            Err(FetchFailure::Skipped(name, reason)) => fetched.skipped.push((name, reason)),
         }
     }
     Ok(fetched)
 }
 
-/// A hash of what is sent; the text of base64 stands for the bytes.
-fn hash(content: &str) -> String {
+/// Returns the SHA-256 of the base64 content as hex.
+fn hash_hex(content: &str) -> String {
     use std::fmt::Write;
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(content) {
@@ -140,52 +140,55 @@ fn hash(content: &str) -> String {
     hex
 }
 
-enum Missed {
+enum FetchFailure {
     Slack(String, SlackError),
-    Left(String, LeftOut),
+    Skipped(String, SkipReason),
 }
 
-async fn one(
+async fn fetch_one(
     slack: &Slack,
-    at: &Installation,
+    installation: &Installation,
     file: &SharedFile,
     limits: &FileLimits,
-    room: u64,
-) -> Result<Attachment, Missed> {
+    remaining_bytes: u64,
+) -> Result<Attachment, FetchFailure> {
     let (mut name, mut mimetype) = (file.name.clone(), file.mimetype.clone());
     let (mut size, mut url) = (file.size, file.url.clone());
     if file.check_info {
-        let info = slack.files_info(at, &file.id).await;
-        let info = info.map_err(|error| Missed::Slack(named(&name, file), error))?;
-        url = info.url().map(str::to_owned);
+        let info = slack.files_info(installation, &file.id).await;
+        let info = info.map_err(|error| FetchFailure::Slack(name_or_id(&name, file), error))?;
+        url = info.download_url().map(str::to_owned);
         size = info.size.unwrap_or(0);
         (name, mimetype) = (info.name, info.mimetype);
-        let gone = matches!(info.mode.as_deref(), Some("tombstone" | "hidden_by_limit"));
-        if gone {
-            return Err(Missed::Left(named(&name, file), LeftOut::NotFetched));
+        let is_gone = matches!(info.mode.as_deref(), Some("tombstone" | "hidden_by_limit"));
+        if is_gone {
+            return Err(FetchFailure::Skipped(
+                name_or_id(&name, file),
+                SkipReason::NotFetched,
+            ));
         }
     }
-    let name = named(&name, file);
-    let left = |why| Missed::Left(name.clone(), why);
-    let kind = kind(&mimetype, &name).ok_or_else(|| left(LeftOut::Unsupported))?;
-    let most = match kind {
-        Kind::Image => limits.image,
-        Kind::Document => limits.document,
+    let name = name_or_id(&name, file);
+    let skip = |why| FetchFailure::Skipped(name.clone(), why);
+    let file_kind = classify_file(&mimetype, &name).ok_or_else(|| skip(SkipReason::Unsupported))?;
+    let max_bytes = match file_kind {
+        FileKind::Image => limits.image,
+        FileKind::Document => limits.document,
     };
-    let most = most.min(room);
-    if size > most {
-        return Err(left(LeftOut::TooLarge));
+    let max_bytes = max_bytes.min(remaining_bytes);
+    if size > max_bytes {
+        return Err(skip(SkipReason::TooLarge));
     }
-    let url = url.ok_or_else(|| left(LeftOut::NotFetched))?;
-    let cap = usize::try_from(most).unwrap_or(usize::MAX);
-    let download = slack.files_download(at, &url, cap).await;
-    let download = download.map_err(|error| Missed::Slack(name.clone(), error))?;
-    // Slack shows its login page, and says that all is well, to a token that may not read files.
+    let url = url.ok_or_else(|| skip(SkipReason::NotFetched))?;
+    let max_len = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let download = slack.files_download(installation, &url, max_len).await;
+    let download = download.map_err(|error| FetchFailure::Slack(name.clone(), error))?;
+    // Slack answers 200 with its login page to a token without the files:read scope.
     if download.mimetype == "text/html" && mimetype != "text/html" {
-        return Err(left(LeftOut::NotPermitted));
+        return Err(skip(SkipReason::NotPermitted));
     }
     if download.bytes.is_empty() {
-        return Err(left(LeftOut::Unreadable));
+        return Err(skip(SkipReason::Unreadable));
     }
     Ok(Attachment {
         id: Some(file.id.to_string()),
@@ -197,39 +200,39 @@ async fn one(
     })
 }
 
-fn named(name: &str, file: &SharedFile) -> String {
-    if is_blank(name) {
+fn name_or_id(name: &str, file: &SharedFile) -> String {
+    if is_invisible(name) {
         file.id.to_string()
     } else {
         name.to_owned()
     }
 }
 
-fn why(error: &SlackError) -> LeftOut {
+fn skip_reason(error: &SlackError) -> SkipReason {
     match error {
-        SlackError::TooLarge { .. } => LeftOut::TooLarge,
-        SlackError::Status {
+        SlackError::TooLarge { .. } => SkipReason::TooLarge,
+        SlackError::HttpStatus {
             status: 401 | 403, ..
-        } => LeftOut::NotPermitted,
-        error if error.is("missing_scope") || error.is("not_allowed_token_type") => {
-            LeftOut::NotPermitted
+        } => SkipReason::NotPermitted,
+        error if error.is_code("missing_scope") || error.is_code("not_allowed_token_type") => {
+            SkipReason::NotPermitted
         }
-        _ => LeftOut::NotFetched,
+        _ => SkipReason::NotFetched,
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Image,
     Document,
 }
 
-/// What kind of file it says to be, by its type or else by its name; none if it is of no use.
-fn kind(mimetype: &str, name: &str) -> Option<Kind> {
+/// Returns the kind by media type, else by file extension; `None` if unsupported.
+fn classify_file(mimetype: &str, name: &str) -> Option<FileKind> {
     let plain = mimetype.split(';').next().unwrap_or_default();
     let by_type = match plain.trim().to_ascii_lowercase().as_str() {
         "image/png" | "image/x-png" | "image/jpeg" | "image/jpg" | "image/pjpeg" | "image/gif"
-        | "image/webp" => Some(Kind::Image),
+        | "image/webp" => Some(FileKind::Image),
         "application/pdf"
         | "application/x-pdf"
         | "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -237,9 +240,9 @@ fn kind(mimetype: &str, name: &str) -> Option<Kind> {
         | "application/vnd.openxmlformats-officedocument.presentationml.presentation"
         | "application/json"
         | "application/csv"
-        | "application/markdown" => Some(Kind::Document),
-        // Programs and pages come as text too, and can be read as such.
-        text if text.starts_with("text/") => Some(Kind::Document),
+        | "application/markdown" => Some(FileKind::Document),
+        // Source code and HTML are served as text and can be read as such.
+        text if text.starts_with("text/") => Some(FileKind::Document),
         _ => None,
     };
     let extension = || {
@@ -247,9 +250,9 @@ fn kind(mimetype: &str, name: &str) -> Option<Kind> {
             .map(|(_, end)| end.to_ascii_lowercase())
     };
     by_type.or_else(|| match extension()?.as_str() {
-        "png" | "jpg" | "jpeg" | "gif" | "webp" => Some(Kind::Image),
+        "png" | "jpg" | "jpeg" | "gif" | "webp" => Some(FileKind::Image),
         "pdf" | "docx" | "xlsx" | "pptx" | "csv" | "txt" | "text" | "log" | "md" | "markdown"
-        | "json" => Some(Kind::Document),
+        | "json" => Some(FileKind::Document),
         _ => None,
     })
 }

@@ -1,113 +1,122 @@
-//! What was said before: the newest messages of the thread with who said them, and of the threads that
-//! the question links to, as far as the one who asks may read them. All of it is data for the agent;
-//! none of it is obeyed here.
+//! Context of a question: the newest messages of its thread and of the threads that it links to, as far as the asker
+//! may read them. All of it is untrusted data for the agent.
 
 mod links;
 pub(crate) mod mentions;
-mod newest;
+mod thread_tail;
 
-use crate::gates::{Known, People};
-use crate::intake::readable;
+use crate::gates::{DirectoryCache, SlackIdentity};
+use crate::intake::to_plain_text;
 use crate::policy::Policy;
-use crate::question::{Forwarded, Question};
-use crate::signs::is_blank;
-use crate::slack::api::conversations::Message;
+use crate::question::{ForwardedMessage, Question};
+use crate::slack::api::conversations::SlackMessage;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
+use crate::unicode_hygiene::is_invisible;
 use interzone_protocol::zone::{ContextMessage, ContextRole};
-use links::Link;
+use links::ThreadLink;
 use std::collections::{HashMap, VecDeque};
 
-/// Messages on a page.
-const PAGE: u16 = 200;
-/// Links that are followed.
-const LINKS: usize = 3;
-/// People whose names are asked for; further ones go by their ids.
-const NAMES: usize = 10;
-/// Those who are in a place, a page at a time. In a larger place one is found by luck, or not.
-const MEMBERS: u16 = 500;
-const MEMBER_PAGES: usize = 20;
-/// Characters of a name that is put into a text.
-const LONGEST_NAME: usize = 80;
-/// Characters of one message.
-const LONGEST: usize = 4_000;
-/// Bytes of all of it as JSON, so that it fits into one record.
-const MOST_BYTES: usize = 48 * 1024;
+/// Messages per page.
+const PAGE_SIZE: u16 = 200;
+/// Maximum links followed.
+const MAX_LINKS: usize = 3;
+/// Maximum users looked up by name; further ones appear by id.
+const MAX_NAME_LOOKUPS: usize = 10;
+/// Members per page, and maximum pages. In a larger channel a member may not be found.
+const MEMBER_PAGE_SIZE: u16 = 500;
+const MAX_MEMBER_PAGES: usize = 20;
+/// Maximum characters of a name inserted into a text.
+const MAX_NAME_CHARS: usize = 80;
+/// Maximum characters of one message.
+const MAX_MESSAGE_CHARS: usize = 4_000;
+/// Maximum bytes of the context as JSON, so that it fits into one record.
+const MAX_CONTEXT_BYTES: usize = 48 * 1024;
 
-/// What context is gathered with.
-pub(crate) struct Reader<'a> {
+/// Gathers context from Slack.
+pub(crate) struct ContextGatherer<'a> {
     pub(crate) slack: &'a Slack,
-    pub(crate) people: &'a People,
+    pub(crate) directory: &'a DirectoryCache,
     pub(crate) policy: &'a Policy,
-    /// How many messages of a thread.
-    pub(crate) messages: usize,
+    /// Maximum messages per thread.
+    pub(crate) max_messages: usize,
 }
 
-impl Reader<'_> {
-    /// What was said before, and what those are called whom the question mentions. What cannot be read
-    /// is left out: an answer without context is better than none.
+impl ContextGatherer<'_> {
+    /// Returns the context and the names of mentioned users. Unreadable threads are skipped: an answer without context
+    /// is better than none.
     pub(crate) async fn gather(
         &self,
         question: &Question,
-        known: &Known,
-        at: &Installation,
+        identity: &SlackIdentity,
+        installation: &Installation,
     ) -> (Vec<ContextMessage>, Vec<(UserId, String)>) {
-        let mut names = Names::new(self, at, &question.team);
-        let mentioned = names.mentioned(&question.text).await;
-        let mut said = Vec::new();
-        for link in links::in_text(&question.text).into_iter().take(LINKS) {
-            match self.may_read(question, known, at, &link).await {
+        let mut names = NameResolver::new(self, installation, &question.team);
+        let mentioned = names.mentioned_names(&question.text).await;
+        let mut context = Vec::new();
+        for link in links::find_links(&question.text)
+            .into_iter()
+            .take(MAX_LINKS)
+        {
+            match self.may_read(question, identity, installation, &link).await {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
                     tracing::info!(
                         event = question.event_id,
-                        word = error.word(),
-                        "a linked thread was not read"
+                        code = error.code(),
+                        "reading linked thread failed"
                     );
                     continue;
                 }
             }
-            let messages = self.newest(at, &link.channel, &link.thread, &question.ts);
+            let messages =
+                self.newest_messages(installation, &link.channel, &link.thread, &question.ts);
             let messages = messages.await;
-            said.extend(names.told(messages, Some("linked thread")).await);
+            context.extend(names.build_context(messages, Some("linked thread")).await);
         }
         if question.in_thread {
             let (channel, thread) = (&question.channel, &question.thread);
-            let messages = self.newest(at, channel, thread, &question.ts).await;
-            said.extend(names.told(messages, None).await);
+            let messages = self
+                .newest_messages(installation, channel, thread, &question.ts)
+                .await;
+            context.extend(names.build_context(messages, None).await);
         }
         for forwarded in &question.forwarded {
-            said.push(names.forwarded(forwarded).await);
+            context.push(names.convert_forwarded(forwarded).await);
         }
-        (fitting(said), mentioned)
+        (truncate_context(context), mentioned)
     }
 
-    /// Whether the one who asks may read what they link to: they could in Slack, and the policy lets
-    /// the place through.
+    /// Returns true if the asker may read a linked thread: they can in Slack, and the policy allows the channel.
     async fn may_read(
         &self,
         question: &Question,
-        known: &Known,
-        at: &Installation,
-        link: &Link,
+        identity: &SlackIdentity,
+        installation: &Installation,
+        link: &ThreadLink,
     ) -> Result<bool, SlackError> {
         if link.channel == question.channel {
             return Ok(true);
         }
-        if self.policy.channel(&link.channel).is_err() {
+        if self.policy.decide_channel(&link.channel).is_err() {
             return Ok(false);
         }
-        let place = self.people.channel(at, &question.team, &link.channel);
-        if place.await?.is_public() && !known.is_guest(question) {
+        let channel = self
+            .directory
+            .channel(installation, &question.team, &link.channel);
+        if channel.await?.is_public() && !identity.is_guest(question) {
             return Ok(true);
         }
         let mut cursor = None;
-        for _ in 0..MEMBER_PAGES {
-            let page =
-                self.slack
-                    .conversations_members(at, &link.channel, cursor.as_deref(), MEMBERS);
+        for _ in 0..MAX_MEMBER_PAGES {
+            let page = self.slack.conversations_members(
+                installation,
+                &link.channel,
+                cursor.as_deref(),
+                MEMBER_PAGE_SIZE,
+            );
             let (members, next) = page.await?;
             if members.contains(&question.user) {
                 return Ok(true);
@@ -121,92 +130,99 @@ impl Reader<'_> {
     }
 }
 
-/// Whether somebody said something by it; that somebody came or went is nothing said.
-fn is_said(message: &Message) -> bool {
-    let plain = matches!(
+/// Returns true for messages with content; false for join and leave notices.
+fn has_content(message: &SlackMessage) -> bool {
+    let is_message = matches!(
         message.subtype.as_deref(),
         None | Some("file_share" | "thread_broadcast" | "bot_message")
     );
-    plain && !(is_blank(&message.text) && message.files.is_empty())
+    is_message && !(is_invisible(&message.text) && message.files.is_empty())
 }
 
-/// Who said it, by name.
-struct Names<'a> {
-    reader: &'a Reader<'a>,
-    at: &'a Installation,
+/// Resolves user ids to names.
+struct NameResolver<'a> {
+    gatherer: &'a ContextGatherer<'a>,
+    installation: &'a Installation,
     team: &'a TeamId,
-    known: HashMap<UserId, String>,
+    cache: HashMap<UserId, String>,
 }
 
-impl<'a> Names<'a> {
-    fn new(reader: &'a Reader<'a>, at: &'a Installation, team: &'a TeamId) -> Self {
+impl<'a> NameResolver<'a> {
+    fn new(
+        gatherer: &'a ContextGatherer<'a>,
+        installation: &'a Installation,
+        team: &'a TeamId,
+    ) -> Self {
         Self {
-            reader,
-            at,
+            gatherer,
+            installation,
             team,
-            known: HashMap::new(),
+            cache: HashMap::new(),
         }
     }
 
-    async fn told(
+    async fn build_context(
         &mut self,
-        messages: VecDeque<Message>,
-        place: Option<&str>,
+        messages: VecDeque<SlackMessage>,
+        label: Option<&str>,
     ) -> Vec<ContextMessage> {
-        let mut told = Vec::with_capacity(messages.len());
+        let mut context = Vec::with_capacity(messages.len());
         for message in messages {
-            let ours = self.is_ours(&message);
-            let name = if ours {
+            let is_own = self.is_own_message(&message);
+            let name = if is_own {
                 None
             } else {
-                self.name(&message).await
+                self.author_name(&message).await
             };
-            let user = match (name, place) {
+            let user = match (name, label) {
                 (Some(name), Some(place)) => Some(format!("{name} ({place})")),
                 (None, Some(place)) => Some(place.to_owned()),
                 (name, None) => name,
             };
-            told.push(ContextMessage {
-                role: if ours {
+            context.push(ContextMessage {
+                role: if is_own {
                     ContextRole::Assistant
                 } else {
                     ContextRole::User
                 },
                 user,
-                text: self.named(words(&message)).await,
+                text: self.replace_mentions(message_text(&message)).await,
             });
         }
-        told
+        context
     }
 
-    /// A message that came with the question.
-    async fn forwarded(&mut self, forwarded: &Forwarded) -> ContextMessage {
-        let place = "forwarded message";
+    /// Converts a forwarded message.
+    async fn convert_forwarded(&mut self, forwarded: &ForwardedMessage) -> ContextMessage {
+        let label = "forwarded message";
         let user = match &forwarded.author {
-            Some(author) => format!("{author} ({place})"),
-            None => place.to_owned(),
+            Some(author) => format!("{author} ({label})"),
+            None => label.to_owned(),
         };
         ContextMessage {
             role: ContextRole::User,
             user: Some(user),
-            text: self.named(forwarded.text.clone()).await,
+            text: self.replace_mentions(forwarded.text.clone()).await,
         }
     }
 
-    /// A text with names in place of mentions.
-    async fn named(&mut self, text: String) -> String {
-        let names = self.mentioned(&text).await;
-        mentions::named(&text, &names)
+    /// Replaces mentions by names.
+    async fn replace_mentions(&mut self, text: String) -> String {
+        let names = self.mentioned_names(&text).await;
+        mentions::replace_mentions(&text, &names)
     }
 
-    /// What those are called whom a text mentions, as far as it can be found out.
-    async fn mentioned(&mut self, text: &str) -> Vec<(UserId, String)> {
+    /// Returns the names of the users mentioned in a text, as far as they can be looked up.
+    async fn mentioned_names(&mut self, text: &str) -> Vec<(UserId, String)> {
         let mut names = Vec::new();
-        for user in mentions::of(text).into_iter().take(NAMES) {
-            let name = self.name_of(&user).await;
-            // It stands in the middle of what somebody wrote, on one line.
+        for user in mentions::mentioned_users(text)
+            .into_iter()
+            .take(MAX_NAME_LOOKUPS)
+        {
+            let name = self.user_name(&user).await;
+            // The name is inserted into a line of text.
             let name = name.chars().filter(|sign| !sign.is_control());
-            let name: String = name.take(LONGEST_NAME).collect();
+            let name: String = name.take(MAX_NAME_CHARS).collect();
             if name != user.as_str() {
                 names.push((user, name));
             }
@@ -214,39 +230,53 @@ impl<'a> Names<'a> {
         names
     }
 
-    fn is_ours(&self, message: &Message) -> bool {
-        let same = |of: bool, ours: bool| of && ours;
-        same(message.bot_id.is_some(), message.bot_id == self.at.bot_id)
-            || same(message.user.is_some(), message.user == self.at.bot_user)
-            || same(message.app_id.is_some(), message.app_id == self.at.app_id)
+    fn is_own_message(&self, message: &SlackMessage) -> bool {
+        let both = |is_present: bool, is_equal: bool| is_present && is_equal;
+        both(
+            message.bot_id.is_some(),
+            message.bot_id == self.installation.bot_id,
+        ) || both(
+            message.user.is_some(),
+            message.user == self.installation.bot_user,
+        ) || both(
+            message.app_id.is_some(),
+            message.app_id == self.installation.app_id,
+        )
     }
 
-    async fn name(&mut self, message: &Message) -> Option<String> {
+    async fn author_name(&mut self, message: &SlackMessage) -> Option<String> {
         match &message.user {
-            Some(user) => Some(self.name_of(user).await),
+            Some(user) => Some(self.user_name(user).await),
             None => message.username.clone(),
         }
     }
 
-    async fn name_of(&mut self, user: &UserId) -> String {
-        if let Some(name) = self.known.get(user) {
+    async fn user_name(&mut self, user: &UserId) -> String {
+        if let Some(name) = self.cache.get(user) {
             return name.clone();
         }
         let mut name = user.to_string();
-        if self.known.len() < NAMES {
-            let found = self.reader.people.user(self.at, self.team, user).await;
+        if self.cache.len() < MAX_NAME_LOOKUPS {
+            let found = self
+                .gatherer
+                .directory
+                .user(self.installation, self.team, user)
+                .await;
             if let Ok(found) = found {
                 name = found.display_name().to_owned();
             }
-            self.known.insert(user.clone(), name.clone());
+            self.cache.insert(user.clone(), name.clone());
         }
         name
     }
 }
 
-/// What a message says, with the names of its files.
-fn words(message: &Message) -> String {
-    let mut text: String = readable(&message.text).chars().take(LONGEST).collect();
+/// Returns the text of a message, followed by the names of its files.
+fn message_text(message: &SlackMessage) -> String {
+    let mut text: String = to_plain_text(&message.text)
+        .chars()
+        .take(MAX_MESSAGE_CHARS)
+        .collect();
     for file in &message.files {
         if !text.is_empty() {
             text.push('\n');
@@ -257,18 +287,18 @@ fn words(message: &Message) -> String {
     text
 }
 
-/// As much of it as may be kept: the newest.
-fn fitting(said: Vec<ContextMessage>) -> Vec<ContextMessage> {
+/// Keeps the newest messages that fit into [`MAX_CONTEXT_BYTES`].
+fn truncate_context(context: Vec<ContextMessage>) -> Vec<ContextMessage> {
     let mut bytes = 0_usize;
-    let mut kept: Vec<ContextMessage> = said
+    let mut newest: Vec<ContextMessage> = context
         .into_iter()
         .rev()
-        .take_while(|said| {
-            let size = serde_json::to_vec(said).map_or(usize::MAX, |json| json.len() + 1);
+        .take_while(|message| {
+            let size = serde_json::to_vec(message).map_or(usize::MAX, |json| json.len() + 1);
             bytes = bytes.saturating_add(size);
-            bytes <= MOST_BYTES
+            bytes <= MAX_CONTEXT_BYTES
         })
         .collect();
-    kept.reverse();
-    kept
+    newest.reverse();
+    newest
 }

@@ -1,26 +1,25 @@
-//! The gates that a question passes before anything is done for it: it must be real, allowed, within its
-//! rate, and something that can be answered. Each refusal is told to the one who asked; none of it is
-//! ever an error to Slack.
+//! Admission checks of a question: identity, policy, rate limit and content. A refusal is reported to the asker and is
+//! never an error response to Slack.
 
-mod people;
+mod directory_cache;
 mod rate;
 
-pub(crate) use people::People;
+pub(crate) use directory_cache::DirectoryCache;
 
-use crate::policy::{Asker, Policy};
+use crate::policy::{Policy, PolicySubject};
 use crate::question::Question;
-use crate::signs::is_blank;
 use crate::slack::api::SlackError;
-use crate::slack::api::users::User;
+use crate::slack::api::users::SlackUser;
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, Refusal};
+use crate::unicode_hygiene::is_invisible;
 use interzone_hub::Hub;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Words by which Slack says that somebody or something is not there, or not for us.
-const UNKNOWN: &[&str] = &[
+/// Slack error codes for an unknown or inaccessible user, channel or workspace.
+const NOT_FOUND_CODES: &[&str] = &[
     "user_not_found",
     "users_not_found",
     "user_not_visible",
@@ -29,212 +28,222 @@ const UNKNOWN: &[&str] = &[
     "team_access_not_granted",
 ];
 
-/// What the gates go by.
+/// Options of the admission checks.
 #[derive(Clone, Debug)]
 pub struct GateOptions {
-    /// Who may ask.
+    /// Policy of who may ask.
     pub policy: Policy,
-    /// Questions of one user in a minute; nought is no limit.
+    /// Maximum questions per user and minute; 0 disables the limit.
     pub requests_per_minute: u32,
-    /// The most characters of a question.
+    /// Maximum characters of a question.
     pub input_chars: usize,
-    /// The language of all users; theirs if there is none.
+    /// Language for all users; if `None`, the language of each user.
     pub language: Option<Language>,
 }
 
-/// Who asks, as Slack itself has it.
-pub(crate) struct Known {
-    pub(crate) user: Arc<User>,
-    /// Where they are at home.
-    pub(crate) home: TeamId,
+/// The asker's identity according to Slack.
+pub(crate) struct SlackIdentity {
+    pub(crate) user: Arc<SlackUser>,
+    /// Home workspace of the user.
+    pub(crate) home_team: TeamId,
     pub(crate) language: Language,
 }
 
-impl Known {
-    /// Whether they see only what they were invited to.
+impl SlackIdentity {
+    /// Returns true for guests and for users of another workspace.
     pub(crate) fn is_guest(&self, question: &Question) -> bool {
-        self.user.is_restricted || self.user.is_ultra_restricted || self.home != question.team
+        self.user.is_restricted || self.user.is_ultra_restricted || self.home_team != question.team
     }
 }
 
-/// Where a question got to.
-pub(crate) enum Passed {
-    /// Through all gates.
-    Through(Known),
-    /// Not through; this is what the user is told, and the word for the audit.
+/// Result of the admission checks.
+pub(crate) enum GateDecision {
+    /// Allowed.
+    Allowed(SlackIdentity),
+    /// Refused, with the notice for the user and the audit outcome.
     Refused {
         refusal: Refusal,
         language: Language,
-        word: &'static str,
+        outcome: &'static str,
     },
-    /// Our own token is no good: there is nobody who could tell the user.
-    Mute { word: &'static str },
-    /// It cannot be said now.
-    Later {
-        why: String,
-        /// How long Slack wants to be left alone, if that is why.
-        after: Option<Duration>,
-        /// In which the user is told if it takes too long.
+    /// Refused without a notice, because the bot token does not work.
+    Silent { outcome: &'static str },
+    /// Not decidable now.
+    Retry {
+        reason: String,
+        /// Retry delay requested by Slack.
+        retry_after: Option<Duration>,
+        /// Language of the notice if the delay is too long.
         language: Language,
     },
 }
 
 pub(crate) struct Gates {
     hub: Hub,
-    pub(crate) people: People,
+    pub(crate) directory: DirectoryCache,
     pub(crate) options: GateOptions,
 }
 
 impl Gates {
-    pub(crate) fn new(hub: Hub, people: People, options: GateOptions) -> Self {
+    pub(crate) fn new(hub: Hub, directory: DirectoryCache, options: GateOptions) -> Self {
         for list in options.policy.empty_lists() {
             let list = list.name();
             tracing::warn!(
                 list,
-                "policy.{list} is empty, so everybody is refused; write the ids of those who may, \
-                 or \"*\" for everybody"
+                "policy.{list} is empty, so all questions are refused; list the allowed ids, \
+                 or \"*\" to allow all"
             );
         }
         Self {
             hub,
-            people,
+            directory,
             options,
         }
     }
 
-    /// Lets a question through, or says why not.
-    pub(crate) async fn pass(&self, question: &Question, at: &Installation) -> Passed {
-        let known = match self.exists(question, at).await {
+    /// Runs all admission checks.
+    pub(crate) async fn check(
+        &self,
+        question: &Question,
+        installation: &Installation,
+    ) -> GateDecision {
+        let identity = match self.identify(question, installation).await {
             Ok(known) => known,
-            Err(passed) => return passed,
+            Err(decision) => return decision,
         };
-        let language = known.language;
-        let refused = |refusal, word| Passed::Refused {
+        let language = identity.language;
+        let refused = |refusal, outcome| GateDecision::Refused {
             refusal,
             language,
-            word,
+            outcome,
         };
-        let asker = Asker {
+        let subject = PolicySubject {
             team: &question.team,
-            user_team: &known.home,
+            user_team: &identity.home_team,
             channel: &question.channel,
             user: &question.user,
         };
-        if let Err(denied) = self.options.policy.decide(&asker) {
-            return refused(Refusal::NotAllowed, denied.word());
+        if let Err(denied) = self.options.policy.decide(&subject) {
+            return refused(Refusal::NotAllowed, denied.code());
         }
         match self.charge(question).await {
             Err(error) => {
-                return Passed::Later {
-                    why: error.to_string(),
-                    after: None,
+                return GateDecision::Retry {
+                    reason: error.to_string(),
+                    retry_after: None,
                     language,
                 };
             }
             Ok(Some(after)) => return refused(Refusal::RateLimited { after }, "rate_limited"),
             Ok(None) => {}
         }
-        // Of what is too long only the beginning is kept, and that may be blank.
-        let blank = is_blank(&question.text) && question.too_long.is_none();
-        if blank && question.files.is_empty() {
+        // Of a question that is too long only the start is stored, and that may be invisible.
+        let is_blank = is_invisible(&question.text) && question.original_chars.is_none();
+        if is_blank && question.files.is_empty() {
             return refused(Refusal::Empty, "empty");
         }
         let limit = self.options.input_chars;
         let length = question.text.chars().count();
-        let length = question.too_long.unwrap_or(length);
-        if length > limit || question.too_long.is_some() {
+        let length = question.original_chars.unwrap_or(length);
+        if length > limit || question.original_chars.is_some() {
             return refused(Refusal::TooLong { length, limit }, "too_long");
         }
-        Passed::Through(known)
+        GateDecision::Allowed(identity)
     }
 
-    /// Asks Slack anew at the next question of somebody, who has another language by now or has left.
-    pub(crate) fn forget(&self, team: &TeamId, user: &UserId) {
-        self.people.forget(team, user);
+    /// Drops the cached user, who has changed their language or left.
+    pub(crate) fn invalidate_user(&self, team: &TeamId, user: &UserId) {
+        self.directory.invalidate_user(team, user);
     }
 
-    /// The language for a question of somebody of whom Slack tells nothing now: the one that they had
-    /// when it did, or else the one that they write.
+    /// Returns the language for a question if the user cannot be looked up: from the stale cache entry, else from the
+    /// text.
     pub(crate) fn language_for(&self, question: &Question) -> Language {
-        let known = self.people.last_known(&question.team, &question.user);
-        let locale = known.as_ref().and_then(|known| known.locale.as_deref());
-        self.language(locale, &question.text)
+        let user = self.directory.stale_user(&question.team, &question.user);
+        let locale = user.as_ref().and_then(|known| known.locale.as_deref());
+        self.resolve_language(locale, &question.text)
     }
 
-    /// The language for somebody, by what is known of them.
-    pub(crate) fn language(&self, locale: Option<&str>, text: &str) -> Language {
+    /// Returns the configured language, else the user's.
+    pub(crate) fn resolve_language(&self, locale: Option<&str>, text: &str) -> Language {
         let configured = self.options.language;
-        configured.unwrap_or_else(|| Language::of(locale, text))
+        configured.unwrap_or_else(|| Language::detect(locale, text))
     }
 
-    /// Whether Slack knows all of them, so that a stolen signing secret alone is of no use.
-    async fn exists(&self, question: &Question, at: &Installation) -> Result<Known, Passed> {
-        let people = &self.people;
+    /// Looks the asker, channel and workspace up in Slack, so that a stolen signing secret alone is not enough.
+    async fn identify(
+        &self,
+        question: &Question,
+        installation: &Installation,
+    ) -> Result<SlackIdentity, GateDecision> {
+        let directory = &self.directory;
         let (user, channel, team) = tokio::join!(
-            people.user(at, &question.team, &question.user),
-            people.channel(at, &question.team, &question.channel),
-            people.team(at, &question.team),
+            directory.user(installation, &question.team, &question.user),
+            directory.channel(installation, &question.team, &question.channel),
+            directory.team(installation, &question.team),
         );
         let language = match &user {
-            Ok(user) => self.language(user.locale.as_deref(), &question.text),
+            Ok(user) => self.resolve_language(user.locale.as_deref(), &question.text),
             Err(_) => self.language_for(question),
         };
-        let not_there = |error: SlackError| missing(&error, language);
-        let (user, channel) = (user.map_err(not_there)?, channel.map_err(not_there)?);
-        team.map_err(not_there)?;
-        let gone = user.deleted || user.is_bot || user.is_stranger || channel.is_archived;
-        if gone {
-            return Err(Passed::Refused {
+        let refuse = |error: SlackError| classify_lookup_error(&error, language);
+        let (user, channel) = (user.map_err(refuse)?, channel.map_err(refuse)?);
+        team.map_err(refuse)?;
+        let is_excluded = user.deleted || user.is_bot || user.is_stranger || channel.is_archived;
+        if is_excluded {
+            return Err(GateDecision::Refused {
                 refusal: Refusal::UnknownEntity,
                 language,
-                word: "not_a_person_here",
+                outcome: "not_a_person_here",
             });
         }
-        let home = home(question, &user);
-        Ok(Known {
+        let home_team = resolve_home_team(question, &user);
+        Ok(SlackIdentity {
             user,
-            home,
+            home_team,
             language,
         })
     }
 }
 
-/// Where a user is at home. What the event says of it is believed within an organisation only, whose
-/// people are at home in many workspaces; else Slack says it.
-fn home(question: &Question, user: &User) -> TeamId {
+/// Returns the home workspace of a user. The event's claim is trusted only within an enterprise organisation, whose
+/// users belong to many workspaces; otherwise Slack's user record decides.
+fn resolve_home_team(question: &Question, user: &SlackUser) -> TeamId {
     match &user.team_id {
         None => question.team.clone(),
         Some(team) => {
-            let said = question.user_team.as_ref();
-            let said = said.filter(|_| question.enterprise.is_some());
-            said.unwrap_or(team).clone()
+            let claimed = question.user_team.as_ref();
+            let claimed = claimed.filter(|_| question.enterprise.is_some());
+            claimed.unwrap_or(team).clone()
         }
     }
 }
 
-/// What it means that Slack did not tell us who somebody is.
-fn missing(error: &SlackError, language: Language) -> Passed {
-    let word = error.word();
-    let refused = |refusal, word| Passed::Refused {
+/// Classifies an error of a Slack lookup.
+fn classify_lookup_error(error: &SlackError, language: Language) -> GateDecision {
+    let code = error.code();
+    let refused = |refusal, word| GateDecision::Refused {
         refusal,
         language,
-        word,
+        outcome: word,
     };
-    if UNKNOWN.contains(&word) {
+    if NOT_FOUND_CODES.contains(&code) {
         return refused(Refusal::UnknownEntity, "unknown_entity");
     }
-    // What nobody understands, such as the page of a proxy, says nothing about anybody.
-    if error.may_pass_next_time() || error.is_puzzling() {
-        return Passed::Later {
-            why: error.to_string(),
-            after: error.retry_after(),
+    // An unknown code or an unreadable response (such as a proxy's page) says nothing about the user.
+    if error.is_retryable_after_refresh() || error.is_unknown_code() {
+        return GateDecision::Retry {
+            reason: error.to_string(),
+            retry_after: error.retry_after(),
             language,
         };
     }
-    tracing::error!(%error, "who asks cannot be found out; this is for the operator to mend");
-    match word {
+    tracing::error!(%error, "looking up the asker in slack failed");
+    match code {
         "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" => {
-            Passed::Mute { word: "bad_token" }
+            GateDecision::Silent {
+                outcome: "bad_token",
+            }
         }
         _ => refused(Refusal::MissingPermission, "missing_permission"),
     }
@@ -246,78 +255,101 @@ mod tests {
     use crate::slack::api::Method;
 
     #[test]
-    fn within_an_organisation_only_what_the_event_says_of_a_home_is_believed() {
+    fn home_team_of_event_is_trusted_only_within_organisation() {
         let team = |id: &str| TeamId::new(id).unwrap();
-        // Whether Slack tells of an organisation, what the event says, what Slack knows of the user.
-        for (enterprise, said, known, at_home) in [
+        // Enterprise of the event, user team of the event, team of the user record, expected home team.
+        for (enterprise, claimed, recorded, expected) in [
             (None, None, None, "T1"),
             (None, None, Some("T2"), "T2"),
-            // Without an organisation the event may not move anybody into our workspace.
+            // Without an organisation the event must not move a user into the installed workspace.
             (None, Some("T1"), Some("T2"), "T2"),
-            // An event that names no workspace makes nobody one of ours.
+            // An event without a user team does not make the user a member of the installed workspace.
             (Some("E1"), None, Some("T2"), "T2"),
             (Some("E1"), Some("T3"), Some("T2"), "T3"),
             (Some("E1"), None, None, "T1"),
         ] {
             let mut question = crate::reply::tests::question();
             question.enterprise = enterprise.map(team);
-            question.user_team = said.map(team);
+            question.user_team = claimed.map(team);
             let mut user = serde_json::json!({"id": "U1"});
-            user["team_id"] = known.into();
-            let user: User = serde_json::from_value(user).unwrap();
-            let found = home(&question, &user);
-            assert_eq!(found.as_str(), at_home, "{enterprise:?} {said:?} {known:?}");
+            user["team_id"] = recorded.into();
+            let user: SlackUser = serde_json::from_value(user).unwrap();
+            let found = resolve_home_team(&question, &user);
+            assert_eq!(
+                found.as_str(),
+                expected,
+                "{enterprise:?} {claimed:?} {recorded:?}"
+            );
             let lists = ["T1".to_owned()];
-            let everybody = ["*".to_owned()];
-            let policy = Policy::new(&lists, &everybody, &everybody);
-            let decided = policy.decide(&Asker {
+            let allow_all = ["*".to_owned()];
+            let policy = Policy::new(&lists, &allow_all, &allow_all);
+            let decision = policy.decide(&PolicySubject {
                 team: &question.team,
                 user_team: &found,
                 channel: &question.channel,
                 user: &question.user,
             });
-            assert_eq!(decided.is_ok(), at_home == "T1");
+            assert_eq!(decision.is_ok(), expected == "T1");
         }
     }
 
     #[test]
-    fn what_slack_says_is_a_refusal_a_fault_of_ours_or_a_reason_to_wait() {
-        let passed = |word: &str| {
-            let error = SlackError::said(Method::UsersInfo, word);
-            missing(&error, Language::En)
+    fn slack_lookup_errors_are_refused_reported_or_retried() {
+        let classify = |code: &str| {
+            let error = SlackError::rejection(Method::UsersInfo, code);
+            classify_lookup_error(&error, Language::En)
         };
-        for word in UNKNOWN {
-            let refusal = passed(word);
+        for code in NOT_FOUND_CODES {
+            let refusal = classify(code);
             let unknown = matches!(
                 refusal,
-                Passed::Refused {
+                GateDecision::Refused {
                     refusal: Refusal::UnknownEntity,
                     ..
                 }
             );
-            assert!(unknown, "{word}");
+            assert!(unknown, "{code}");
         }
         assert!(matches!(
-            passed("missing_scope"),
-            Passed::Refused {
+            classify("missing_scope"),
+            GateDecision::Refused {
                 refusal: Refusal::MissingPermission,
                 ..
             }
         ));
-        assert!(matches!(passed("token_revoked"), Passed::Mute { .. }));
-        assert!(matches!(passed("internal_error"), Passed::Later { .. }));
-        for riddle in ["a_word_of_tomorrow", "unknown_error", "token_expired"] {
-            let later = passed(riddle);
+        assert!(matches!(
+            classify("token_revoked"),
+            GateDecision::Silent { .. }
+        ));
+        assert!(matches!(
+            classify("internal_error"),
+            GateDecision::Retry { .. }
+        ));
+        for unknown_code in ["a_code_of_tomorrow", "unknown_error", "token_expired"] {
+            let later = classify(unknown_code);
             assert!(
-                matches!(later, Passed::Later { after: None, .. }),
-                "{riddle}"
+                matches!(
+                    later,
+                    GateDecision::Retry {
+                        retry_after: None,
+                        ..
+                    }
+                ),
+                "{unknown_code}"
             );
         }
         for status in [400, 401, 403, 404, 410] {
-            let what = Method::UsersInfo.name();
-            let page = missing(&SlackError::Status { what, status }, Language::En);
+            let operation = Method::UsersInfo.name();
+            let decision =
+                classify_lookup_error(&SlackError::HttpStatus { operation, status }, Language::En);
             assert!(
-                matches!(page, Passed::Later { after: None, .. }),
+                matches!(
+                    decision,
+                    GateDecision::Retry {
+                        retry_after: None,
+                        ..
+                    }
+                ),
                 "{status}"
             );
         }
@@ -325,8 +357,11 @@ mod tests {
             method: Method::UsersInfo,
             after: Duration::from_secs(7),
         };
-        let Passed::Later { after, .. } = missing(&busy, Language::Ja) else {
-            panic!("fault 3: a busy Slack refuses nobody");
+        let GateDecision::Retry {
+            retry_after: after, ..
+        } = classify_lookup_error(&busy, Language::Ja)
+        else {
+            panic!("fault 3: rate limiting by Slack must lead to a retry");
         };
         assert_eq!(after, Some(Duration::from_secs(7)));
     }

@@ -1,16 +1,16 @@
-//! What an event of Slack means to us: a question, a stop, something about the installation, or nothing.
-//! A pure reading of what was sent; whether the asker may is decided later, and nothing is kept here.
+//! Classifies Slack events: a question, a stop, a change of the installation, or ignored. Pure parsing; access is
+//! decided later.
 
 mod files;
 mod forwarded;
-mod text;
+mod slack_text;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use text::readable;
+pub(crate) use slack_text::to_plain_text;
 
-use crate::question::{PlaceKind, Question, thread_key};
+use crate::question::{ConversationKind, Question, thread_key};
 use crate::slack::api::ResponseUrl;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
@@ -18,136 +18,138 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// In which messages that do not mention us we see a question.
+/// Which messages that do not mention the bot count as questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// Channels in which every message is one.
+pub struct QuestionRules {
+    /// Channels in which every message is a question.
     pub auto_reply: BTreeSet<ChannelId>,
-    /// Whether replies in a thread that we have answered in are questions.
+    /// True if replies in a thread that the bot has answered in are questions.
     pub follow_threads: bool,
 }
 
-/// What an event means to us.
+/// A classified Slack event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Incoming {
-    /// Slack wants to know whether somebody is here, and this echoed.
+pub enum SlackEvent {
+    /// URL verification with the challenge to echo.
     Challenge(String),
-    /// Somebody asks.
+    /// A question.
     Question(Box<Question>),
-    /// Somebody asks if we have answered in this thread before; else they talk to others.
-    Followed(Box<Question>),
-    /// Somebody wants what goes on in a thread stopped.
-    Stop(Stop),
-    /// Tokens of a workspace are no longer good.
-    Revoked(Left),
-    /// A workspace has thrown the app out.
-    Uninstalled(Left),
-    /// What is known of somebody is no longer so.
+    /// A question only if the bot has answered in this thread before.
+    FollowUp(Box<Question>),
+    /// A request to stop the running task of a thread.
+    Stop(StopRequest),
+    /// Bot tokens of a workspace were revoked.
+    Revoked(Uninstall),
+    /// The app was uninstalled from a workspace.
+    Uninstalled(Uninstall),
+    /// A user's profile has changed.
     UserChanged(TeamId, UserId),
-    /// Slack held events back: there were too many.
+    /// Slack dropped events because of its event rate limit.
     RateLimited,
-    /// Nothing, and why.
+    /// Ignored, with the reason.
     Ignored(&'static str),
 }
 
-/// What is to be stopped, and by whom.
+/// A request to stop a question or all questions of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
-    /// The workspace that has the app.
+pub struct StopRequest {
+    /// Workspace in which the app is installed.
     pub team: TeamId,
-    /// The organisation that has the app, if it is not a workspace of its own.
+    /// Enterprise organisation in which the app is installed, if installed org-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enterprise: Option<TeamId>,
-    /// Where.
+    /// Channel.
     pub channel: ChannelId,
-    /// In which thread.
+    /// Thread.
     pub thread: Ts,
-    /// Whether a thread is there, and not just a message that none has begun at.
+    /// True if the thread exists; false for a message without a thread.
     #[serde(default)]
     pub in_thread: bool,
-    /// The question, if one was named; else whatever goes on in the thread.
+    /// Question to stop; if `None`, everything running in the thread.
     pub question: Option<String>,
-    /// Who wants it.
+    /// User who requested it.
     pub user: Option<UserId>,
-    /// By which the offer goes that was pressed, if only its presser sees it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offer: Option<ResponseUrl>,
-    /// Slack's name for what told us.
+    /// Response URL to delete the ephemeral stop button.
+    #[serde(default, rename = "offer", skip_serializing_if = "Option::is_none")]
+    pub button_url: Option<ResponseUrl>,
+    /// Slack's event id.
     pub event_id: String,
-    /// When we were told.
+    /// Time at which the request was received.
     pub at: Timestamp,
 }
 
-impl Stop {
-    /// The name of what is to be stopped. A question is known by its id, wherever its button stands.
+impl StopRequest {
+    /// Returns the key of what to stop: the question id, else the thread.
     pub fn target(&self) -> String {
         let thread = || thread_key(&self.team, &self.channel, &self.thread);
         self.question.clone().unwrap_or_else(thread)
     }
 }
 
-/// A workspace or an organisation that took something back.
+/// Token revocation or uninstallation of a workspace or organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
-    /// The workspace.
+pub struct Uninstall {
+    /// Workspace.
     pub team: TeamId,
-    /// The organisation.
+    /// Enterprise organisation.
     pub enterprise: Option<TeamId>,
-    /// Slack's name for what told us.
+    /// Slack's event id.
     pub event_id: String,
-    /// When Slack says that it happened.
-    pub said: Timestamp,
+    /// Time of the event according to Slack.
+    #[serde(rename = "said")]
+    pub happened_at: Timestamp,
 }
 
-/// Reads an event.
-pub fn read(body: &[u8], rules: &Rules, now: Timestamp) -> Incoming {
+/// Parses and classifies an event body.
+pub fn parse(body: &[u8], rules: &QuestionRules, now: Timestamp) -> SlackEvent {
     match serde_json::from_slice(body) {
         Ok(body) => classify(&body, rules, now),
-        Err(_) => Incoming::Ignored("unreadable"),
+        Err(_) => SlackEvent::Ignored("unreadable"),
     }
 }
 
-/// Reads an event that is JSON already.
-pub fn classify(body: &Value, rules: &Rules, now: Timestamp) -> Incoming {
+/// Classifies a parsed event.
+pub fn classify(body: &Value, rules: &QuestionRules, now: Timestamp) -> SlackEvent {
     match string(body, "type") {
         Some("url_verification") => match string(body, "challenge") {
-            Some(challenge) => Incoming::Challenge(challenge.to_owned()),
-            None => Incoming::Ignored("unreadable"),
+            Some(challenge) => SlackEvent::Challenge(challenge.to_owned()),
+            None => SlackEvent::Ignored("unreadable"),
         },
-        Some("app_rate_limited") => Incoming::RateLimited,
-        Some("event_callback") => match Envelope::of(body, now) {
+        Some("app_rate_limited") => SlackEvent::RateLimited,
+        Some("event_callback") => match EventEnvelope::parse(body, now) {
             Some(envelope) => envelope.classify(rules),
-            None => Incoming::Ignored("unreadable"),
+            None => SlackEvent::Ignored("unreadable"),
         },
-        _ => Incoming::Ignored("unknown_type"),
+        _ => SlackEvent::Ignored("unknown_type"),
     }
 }
 
-/// An event with what Slack says about it.
-struct Envelope<'a> {
+/// Event callback envelope.
+struct EventEnvelope<'a> {
     event: &'a Value,
     event_id: &'a str,
     team: TeamId,
     enterprise: Option<TeamId>,
     app: Option<&'a str>,
-    /// Our own user, if Slack names it.
-    own: Option<&'a str>,
-    /// When it happened, in seconds since 1970.
-    happened: Option<i64>,
+    /// Bot user, if the event names it.
+    bot_user: Option<&'a str>,
+    /// Event time in Unix seconds.
+    event_time: Option<i64>,
     now: Timestamp,
 }
 
-impl<'a> Envelope<'a> {
-    fn of(body: &'a Value, now: Timestamp) -> Option<Self> {
-        let us = body.pointer("/authorizations/0").unwrap_or(&Value::Null);
-        // In a channel that two companies share, the event is of their workspace and the token of ours.
-        let team = string(us, "team_id").or_else(|| string(body, "team_id"));
-        let enterprise = string(us, "enterprise_id").or_else(|| string(body, "enterprise_id"));
+impl<'a> EventEnvelope<'a> {
+    fn parse(body: &'a Value, now: Timestamp) -> Option<Self> {
+        let authorization = body.pointer("/authorizations/0").unwrap_or(&Value::Null);
+        // In a channel shared by two companies `team_id` is theirs; the authorization names the installed workspace.
+        let team = string(authorization, "team_id").or_else(|| string(body, "team_id"));
+        let enterprise =
+            string(authorization, "enterprise_id").or_else(|| string(body, "enterprise_id"));
         let team = team.or(enterprise)?;
         let event_id = string(body, "event_id")?;
-        let sane = (1..=64).contains(&event_id.len())
+        let is_valid = (1..=64).contains(&event_id.len())
             && event_id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !sane {
+        if !is_valid {
             return None;
         }
         Some(Self {
@@ -159,96 +161,96 @@ impl<'a> Envelope<'a> {
                 None => None,
             },
             app: string(body, "api_app_id"),
-            own: string(us, "user_id"),
-            happened: body.get("event_time").and_then(Value::as_i64),
+            bot_user: string(authorization, "user_id"),
+            event_time: body.get("event_time").and_then(Value::as_i64),
             now,
         })
     }
 
-    fn classify(&self, rules: &Rules) -> Incoming {
+    fn classify(&self, rules: &QuestionRules) -> SlackEvent {
         match string(self.event, "type") {
             Some("app_mention") => self.message(rules, true),
             Some("message") => self.message(rules, false),
             Some("agent_session_stopped") => self.stop(),
             Some("tokens_revoked") => match self.event.pointer("/tokens/bot") {
-                // Tokens of people are not ours.
-                Some(Value::Array(bots)) if bots.is_empty() => Incoming::Ignored("user_tokens"),
-                None => Incoming::Ignored("user_tokens"),
-                Some(_) => Incoming::Revoked(self.left()),
+                // Only user tokens were revoked.
+                Some(Value::Array(bots)) if bots.is_empty() => SlackEvent::Ignored("user_tokens"),
+                None => SlackEvent::Ignored("user_tokens"),
+                Some(_) => SlackEvent::Revoked(self.uninstall()),
             },
-            Some("app_uninstalled") => Incoming::Uninstalled(self.left()),
+            Some("app_uninstalled") => SlackEvent::Uninstalled(self.uninstall()),
             Some("user_change") => self.user_changed(),
-            Some("app_home_opened") => Incoming::Ignored("home_opened"),
+            Some("app_home_opened") => SlackEvent::Ignored("home_opened"),
             Some("assistant_thread_started" | "assistant_thread_context_changed") => {
-                Incoming::Ignored("assistant_thread")
+                SlackEvent::Ignored("assistant_thread")
             }
-            _ => Incoming::Ignored("unknown_event"),
+            _ => SlackEvent::Ignored("unknown_event"),
         }
     }
 
-    fn user_changed(&self) -> Incoming {
+    fn user_changed(&self) -> SlackEvent {
         let user = self.event.pointer("/user/id").and_then(Value::as_str);
         match user.and_then(|user| UserId::new(user).ok()) {
-            Some(user) => Incoming::UserChanged(self.team.clone(), user),
-            None => Incoming::Ignored("unreadable"),
+            Some(user) => SlackEvent::UserChanged(self.team.clone(), user),
+            None => SlackEvent::Ignored("unreadable"),
         }
     }
 
-    fn left(&self) -> Left {
-        Left {
+    fn uninstall(&self) -> Uninstall {
+        Uninstall {
             team: self.team.clone(),
             enterprise: self.enterprise.clone(),
             event_id: self.event_id.to_owned(),
-            said: self.happened.map_or(self.now, |seconds| {
+            happened_at: self.event_time.map_or(self.now, |seconds| {
                 Timestamp::from_millis(seconds.saturating_mul(1000))
             }),
         }
     }
 
-    fn stop(&self) -> Incoming {
-        let read = || {
-            Some(Stop {
+    fn stop(&self) -> SlackEvent {
+        let build = || {
+            Some(StopRequest {
                 team: self.team.clone(),
                 enterprise: self.enterprise.clone(),
                 channel: ChannelId::new(string(self.event, "channel")?).ok()?,
                 thread: Ts::new(string(self.event, "thread_ts")?).ok()?,
                 in_thread: true,
                 question: None,
-                offer: None,
+                button_url: None,
                 user: string(self.event, "user").and_then(|user| UserId::new(user).ok()),
                 event_id: self.event_id.to_owned(),
                 at: self.now,
             })
         };
-        read().map_or(Incoming::Ignored("unreadable"), Incoming::Stop)
+        build().map_or(SlackEvent::Ignored("unreadable"), SlackEvent::Stop)
     }
 
-    /// A message, or the mention of us that Slack tells of once more.
-    fn message(&self, rules: &Rules, mention: bool) -> Incoming {
-        if let Some(reason) = self.not_for_us() {
-            return Incoming::Ignored(reason);
+    /// Classifies a message, or the app mention that Slack sends in addition to the message.
+    fn message(&self, rules: &QuestionRules, is_mention: bool) -> SlackEvent {
+        if let Some(reason) = self.ignore_reason() {
+            return SlackEvent::Ignored(reason);
         }
         let Some(question) = self.question() else {
-            return Incoming::Ignored("unreadable");
+            return SlackEvent::Ignored("unreadable");
         };
-        let mentioned = mention || self.own.is_some_and(|own| self.mentions(own));
+        let is_addressed = is_mention || self.bot_user.is_some_and(|own| self.mentions(own));
         let question = Box::new(question);
-        if mentioned
-            || question.place == PlaceKind::Im
+        if is_addressed
+            || question.conversation_kind == ConversationKind::Im
             || rules.auto_reply.contains(&question.channel)
         {
-            Incoming::Question(question)
+            SlackEvent::Question(question)
         } else if rules.follow_threads && question.in_thread {
-            Incoming::Followed(question)
+            SlackEvent::FollowUp(question)
         } else {
-            Incoming::Ignored("not_addressed")
+            SlackEvent::Ignored("not_addressed")
         }
     }
 
-    /// Why a message is no question, whoever it is addressed to.
-    fn not_for_us(&self) -> Option<&'static str> {
+    /// Returns why a message is never a question.
+    fn ignore_reason(&self) -> Option<&'static str> {
         let event = self.event;
-        let is = |name: &str| event.get(name).is_some_and(|value| !value.is_null());
+        let is_present = |name: &str| event.get(name).is_some_and(|value| !value.is_null());
         match string(event, "subtype") {
             None | Some("file_share" | "thread_broadcast") => {}
             Some("message_changed") => return Some("edited"),
@@ -258,13 +260,13 @@ impl<'a> Envelope<'a> {
         }
         let app = string(event, "app_id");
         let user = string(event, "user");
-        if is("bot_id") || is("bot_profile") {
+        if is_present("bot_id") || is_present("bot_profile") {
             Some("bot")
-        } else if (user.is_some() && user == self.own) || (app.is_some() && app == self.app) {
+        } else if (user.is_some() && user == self.bot_user) || (app.is_some() && app == self.app) {
             Some("own")
         } else if user == Some("USLACKBOT") {
             Some("bot")
-        } else if is("edited") {
+        } else if is_present("edited") {
             Some("edited")
         } else if event.get("hidden") == Some(&Value::Bool(true)) {
             Some("hidden")
@@ -273,43 +275,44 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    fn mentions(&self, own: &str) -> bool {
+    fn mentions(&self, bot_user: &str) -> bool {
         let text = string(self.event, "text").unwrap_or_default();
-        text.contains(&format!("<@{own}>")) || text.contains(&format!("<@{own}|"))
+        text.contains(&format!("<@{bot_user}>")) || text.contains(&format!("<@{bot_user}|"))
     }
 
     fn question(&self) -> Option<Question> {
         let event = self.event;
         let channel = ChannelId::new(string(event, "channel")?).ok()?;
         let ts = Ts::new(string(event, "ts")?).ok()?;
-        // A thread that cannot be read is no place to answer in; the message's own is.
+        // An invalid thread timestamp is ignored; the message's own is used.
         let thread = string(event, "thread_ts").and_then(|thread| Ts::new(thread).ok());
         let user_team = ["user_team", "source_team", "team"]
             .iter()
             .find_map(|name| string(event, name))
             .and_then(|team| TeamId::new(team).ok());
-        let forwarded = forwarded::shared(event);
-        let text = text::asked(string(event, "text").unwrap_or_default(), self.own);
-        // Whoever forwards a message and says nothing to it asks by that message.
+        let forwarded = forwarded::parse_forwarded(event);
+        let text =
+            slack_text::question_text(string(event, "text").unwrap_or_default(), self.bot_user);
+        // A forwarded message without a text of its own is the question itself.
         let (text, forwarded) = if text.is_empty() {
-            (forwarded::together(&forwarded), Vec::new())
+            (forwarded::join_texts(&forwarded), Vec::new())
         } else {
             (text, forwarded)
         };
         Some(Question {
-            id: Question::id_of(&self.team, &channel, &ts),
+            id: Question::derive_id(&self.team, &channel, &ts),
             event_id: self.event_id.to_owned(),
             team: self.team.clone(),
             enterprise: self.enterprise.clone(),
             user_team,
-            place: place(string(event, "channel_type"), &channel),
+            conversation_kind: conversation_kind(string(event, "channel_type"), &channel),
             user: UserId::new(string(event, "user")?).ok()?,
             in_thread: thread.as_ref().is_some_and(|thread| *thread != ts),
             thread: thread.unwrap_or_else(|| ts.clone()),
             text,
-            too_long: None,
+            original_chars: None,
             forwarded,
-            files: files::shared(event),
+            files: files::parse_files(event),
             channel,
             ts,
             asked_at: self.now,
@@ -317,12 +320,12 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn place(kind: Option<&str>, channel: &ChannelId) -> PlaceKind {
+fn conversation_kind(kind: Option<&str>, channel: &ChannelId) -> ConversationKind {
     match (kind, channel.as_str().as_bytes().first()) {
-        (Some("im"), _) | (None, Some(b'D')) => PlaceKind::Im,
-        (Some("mpim"), _) => PlaceKind::Mpim,
-        (Some("group"), _) | (None, Some(b'G')) => PlaceKind::Group,
-        _ => PlaceKind::Channel,
+        (Some("im"), _) | (None, Some(b'D')) => ConversationKind::Im,
+        (Some("mpim"), _) => ConversationKind::Mpim,
+        (Some("group"), _) | (None, Some(b'G')) => ConversationKind::Group,
+        _ => ConversationKind::Channel,
     }
 }
 

@@ -1,35 +1,35 @@
 //! The Verification Zone.
 //!
-//! It proves who asks, holds the secrets of Slack, and posts the answers. Rules about deliveries live in
-//! the hub and SQL in the store; agents, tasks and whatever the Execution Zone does with a question never
-//! enter here.
+//! Authenticates Slack requests, holds the Slack secrets and posts the answers. Delivery rules live in the hub, SQL in
+//! the store; agents and tasks live in the Execution Zone.
 
 mod ask;
 mod attachments;
 mod context;
-mod doors;
-mod errands;
 mod gates;
+mod http;
 pub mod intake;
 pub mod interactions;
+mod jobs;
 mod options;
 pub mod policy;
 mod question;
 mod reply;
-mod signs;
 pub mod slack;
+mod state;
 pub mod texts;
+mod unicode_hygiene;
 pub mod workers;
-mod zone;
 
+pub use self::http::router;
 pub use attachments::FileLimits;
-pub use doors::router;
 pub use gates::GateOptions;
-pub use options::{AskOptions, Check, ZoneOptions};
-pub use question::{Forwarded, PlaceKind, Question, SharedFile, thread_key};
+pub use options::{AskOptions, DependencyCheck, VerificationOptions};
+pub use question::{ConversationKind, ForwardedMessage, Question, SharedFile, thread_key};
 pub use reply::{
-    Carried, Desk, FEEDBACK_ACTION, FeedbackGiven, Feedbacks, Left, LeftOutFile, Live, POSTS,
-    PlanError, Poster, ReplyOptions, STOP_ACTION, Ways, answered, failed, refused, stopped,
+    FEEDBACK_ACTION, FeedbackStore, LiveReply, LiveReplyState, POST_CHANNEL, PlanError,
+    PostHandler, PostOutcome, ReplyOptions, ReplyService, STOP_ACTION, SkippedFile, SlackFeedback,
+    TokenProvider, plan_answer, plan_failure, plan_refusal, plan_stop,
 };
-pub use texts::{Language, LeftOut, Refusal};
-pub use zone::{ASK_CHANNEL, ERRAND_CHANNEL, Taken, Zone};
+pub use state::{ASK_CHANNEL, IngestResult, JOB_CHANNEL, VerificationState};
+pub use texts::{Language, Refusal, SkipReason};

@@ -1,12 +1,11 @@
-//! What a zone is made of, and how it behaves. Numbers and parts only; who reads them from a file is not
-//! known here.
+//! Options of the zone.
 
 use crate::attachments::FileLimits;
 use crate::gates::GateOptions;
-use crate::intake::Rules;
+use crate::intake::QuestionRules;
 use crate::reply::ReplyOptions;
 use crate::slack::api::Slack;
-use crate::slack::tokens::Tokens;
+use crate::slack::tokens::SlackTokens;
 use interzone_client::Client;
 use interzone_edge::Secret;
 use interzone_edge::audit::Audit;
@@ -17,24 +16,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Looks whether something that the zone needs is there. A word says what is not.
-pub type Check = Arc<dyn Fn() -> Option<&'static str> + Send + Sync>;
+/// Checks a dependency of the zone. Returns a reason code if it is unavailable.
+pub type DependencyCheck = Arc<dyn Fn() -> Option<&'static str> + Send + Sync>;
 
-/// How questions are asked.
+/// Options for processing questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskOptions {
-    /// How many messages of a thread go along.
+    /// Maximum thread messages sent as context.
     pub context_messages: usize,
-    /// Which files go along.
+    /// Limits for attachments.
     pub files: FileLimits,
-    /// Bytes of memory for the files of all questions together, as long as they are being asked.
+    /// Memory for the attachments of all questions in progress, in bytes.
     pub file_memory: u64,
-    /// How long an answer may take, from when the question came in.
+    /// Maximum time to answer a question, from when it was received.
     pub budget: Duration,
-    /// How often a question is tried when the Execution Zone or Slack cannot be reached, before its
-    /// asker is told. A wait that Slack asks for is no try; the budget ends it.
+    /// Maximum attempts if the Execution Zone or Slack is unreachable; then the asker is notified. A delay requested by
+    /// Slack does not count as an attempt; `budget` limits it.
     pub attempts: u32,
-    /// Whether the Execution Zone gets the token itself. If not, it gets a word that opens nothing.
+    /// True if the Execution Zone receives the real bot token. If false, it receives a random placeholder.
     pub forward_bot_token: bool,
 }
 
@@ -52,46 +51,45 @@ impl Default for AskOptions {
 }
 
 impl AskOptions {
-    /// The memory for files in kibibytes, as much as one question may have at least.
-    pub(crate) fn pages(&self) -> u32 {
-        let bytes = self.file_memory.max(self.files.together);
+    /// Returns the memory for attachments in KiB, at least as much as one question may use.
+    pub(crate) fn file_memory_kib(&self) -> u32 {
+        let bytes = self.file_memory.max(self.files.total);
         u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
     }
 }
 
-/// What a zone is made of.
-pub struct ZoneOptions {
-    /// What happens, with a store of this zone's own.
+/// Dependencies and options of a [`VerificationState`](crate::VerificationState).
+pub struct VerificationOptions {
+    /// Hub on this zone's own store.
     pub hub: Hub,
-    /// The way to Slack.
+    /// Slack Web API client.
     pub slack: Slack,
-    /// The tokens for it.
-    pub tokens: Tokens,
-    /// The way to the Execution Zone.
+    /// Slack tokens.
+    pub tokens: SlackTokens,
+    /// Client of the Execution Zone.
     pub client: Client,
-    /// What Slack signs with. None if there is no door for it, as with Socket Mode: then all that comes
-    /// to the door is refused.
+    /// Slack's signing secret. `None` with Socket Mode: then all signed HTTP requests are rejected.
     pub signing_secret: Option<Secret>,
-    /// The routes by which workspaces install the app, if they can.
+    /// Routes for installing the app, if enabled.
     pub install: Option<axum::Router>,
-    /// In which messages we see a question.
-    pub rules: Rules,
-    /// Who may ask what.
+    /// Which messages count as questions.
+    pub rules: QuestionRules,
+    /// Options of the admission checks.
     pub gates: GateOptions,
-    /// How questions are asked.
+    /// Options for processing questions.
     pub ask: AskOptions,
-    /// How replies are shown.
+    /// Display options of replies.
     pub reply: ReplyOptions,
-    /// What requests may cost.
+    /// Limits of HTTP requests.
     pub limits: HttpLimits,
-    /// Who did what.
+    /// Audit log.
     pub audit: Audit,
-    /// What the zone tells of itself.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether anybody may read the metrics. If not, nobody may by this door.
+    /// True if `/metrics` is public. If false, it answers 403.
     pub metrics_public: bool,
-    /// What must be there for the zone to be ready, beside its store.
-    pub checks: Vec<Check>,
-    /// Says that the zone closes.
+    /// Readiness checks besides the store's.
+    pub checks: Vec<DependencyCheck>,
+    /// Signals shutdown.
     pub stop: CancellationToken,
 }

@@ -1,26 +1,25 @@
-//! Who may ask: three lists, all of which must name the one who asks. A pure decision, and its reasons
-//! in words for the operator. What the user is told of it is written elsewhere.
+//! Access policy: three allow lists (workspaces, channels, users), all of which must contain the asker.
 
 use crate::slack::ids::{ChannelId, TeamId, UserId};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What opens a list to everybody.
-pub const EVERYBODY: &str = "*";
+/// List entry that allows all.
+pub const ALLOW_ALL: &str = "*";
 
 /// One of the three lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub enum PolicyList {
     /// Workspaces.
     Teams,
     /// Conversations.
     Channels,
-    /// People.
+    /// Users.
     Users,
 }
 
-impl List {
-    /// Its name in the configuration.
+impl PolicyList {
+    /// Returns the name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Teams => "teams",
@@ -30,185 +29,190 @@ impl List {
     }
 }
 
-/// Why somebody may not.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// The list is empty, which refuses everybody.
-    Empty(List),
-    /// The list does not name them.
-    NotListed(List),
+pub enum PolicyDenial {
+    /// The list is empty, which refuses all.
+    Empty(PolicyList),
+    /// The list does not contain the id.
+    NotListed(PolicyList),
 }
 
-impl Denied {
-    /// A word for the audit.
-    pub const fn word(self) -> &'static str {
+impl PolicyDenial {
+    /// Returns the code for the audit log.
+    pub const fn code(self) -> &'static str {
         match self {
-            Self::Empty(List::Teams) => "teams_empty",
-            Self::Empty(List::Channels) => "channels_empty",
-            Self::Empty(List::Users) => "users_empty",
-            Self::NotListed(List::Teams) => "team_not_listed",
-            Self::NotListed(List::Channels) => "channel_not_listed",
-            Self::NotListed(List::Users) => "user_not_listed",
+            Self::Empty(PolicyList::Teams) => "teams_empty",
+            Self::Empty(PolicyList::Channels) => "channels_empty",
+            Self::Empty(PolicyList::Users) => "users_empty",
+            Self::NotListed(PolicyList::Teams) => "team_not_listed",
+            Self::NotListed(PolicyList::Channels) => "channel_not_listed",
+            Self::NotListed(PolicyList::Users) => "user_not_listed",
         }
     }
 }
 
-/// Whom a list lets through.
+/// Entries of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Names {
-    everybody: bool,
-    names: BTreeSet<String>,
+struct AllowList {
+    allows_all: bool,
+    ids: BTreeSet<String>,
 }
 
-impl Names {
-    fn of(names: &[String]) -> Self {
+impl AllowList {
+    fn new(ids: &[String]) -> Self {
         Self {
-            everybody: names.iter().any(|name| name == EVERYBODY),
-            names: names.iter().cloned().collect(),
+            allows_all: ids.iter().any(|name| name == ALLOW_ALL),
+            ids: ids.iter().cloned().collect(),
         }
     }
 
-    fn decide(&self, list: List, name: &str) -> Result<(), Denied> {
-        if self.everybody || self.names.contains(name) {
+    fn decide(&self, list: PolicyList, id: &str) -> Result<(), PolicyDenial> {
+        if self.allows_all || self.ids.contains(id) {
             return Ok(());
         }
-        Err(if self.names.is_empty() {
-            Denied::Empty(list)
+        Err(if self.ids.is_empty() {
+            PolicyDenial::Empty(list)
         } else {
-            Denied::NotListed(list)
+            PolicyDenial::NotListed(list)
         })
     }
 }
 
-/// Who may ask.
+/// Access policy.
 ///
-/// A list that is absent or empty refuses everybody; `"*"` in it opens it. All three must let somebody
-/// through.
+/// An absent or empty list refuses all; `"*"` in it allows all. All three must allow the asker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    teams: Names,
-    channels: Names,
-    users: Names,
+    teams: AllowList,
+    channels: AllowList,
+    users: AllowList,
 }
 
-/// Who asks, and where.
+/// Subject of a policy decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
-    /// The workspace that has the app.
+pub struct PolicySubject<'a> {
+    /// Workspace in which the app is installed.
     pub team: &'a TeamId,
-    /// The workspace of whoever asks, which in a shared channel is another.
+    /// The asker's workspace; differs from `team` in a shared channel.
     pub user_team: &'a TeamId,
-    /// Where.
+    /// Channel.
     pub channel: &'a ChannelId,
-    /// Who.
+    /// User.
     pub user: &'a UserId,
 }
 
 impl Policy {
-    /// The policy of these three lists of ids.
+    /// Creates a policy from three lists of ids.
     pub fn new(teams: &[String], channels: &[String], users: &[String]) -> Self {
         Self {
-            teams: Names::of(teams),
-            channels: Names::of(channels),
-            users: Names::of(users),
+            teams: AllowList::new(teams),
+            channels: AllowList::new(channels),
+            users: AllowList::new(users),
         }
     }
 
-    /// Whether they may.
+    /// Decides whether the subject may ask.
     ///
     /// # Errors
-    /// They may not, and this is the first reason.
-    pub fn decide(&self, asker: &Asker<'_>) -> Result<(), Denied> {
-        self.teams.decide(List::Teams, asker.team.as_str())?;
-        self.teams.decide(List::Teams, asker.user_team.as_str())?;
-        self.channel(asker.channel)?;
-        self.users.decide(List::Users, asker.user.as_str())
+    /// The first reason of a refusal.
+    pub fn decide(&self, subject: &PolicySubject<'_>) -> Result<(), PolicyDenial> {
+        self.teams
+            .decide(PolicyList::Teams, subject.team.as_str())?;
+        self.teams
+            .decide(PolicyList::Teams, subject.user_team.as_str())?;
+        self.decide_channel(subject.channel)?;
+        self.users.decide(PolicyList::Users, subject.user.as_str())
     }
 
-    /// Whether the channel alone would be let through.
+    /// Decides for the channel alone.
     ///
     /// # Errors
-    /// It would not, and this is why.
-    pub fn channel(&self, channel: &ChannelId) -> Result<(), Denied> {
-        self.channels.decide(List::Channels, channel.as_str())
+    /// The reason of a refusal.
+    pub fn decide_channel(&self, channel: &ChannelId) -> Result<(), PolicyDenial> {
+        self.channels.decide(PolicyList::Channels, channel.as_str())
     }
 
-    /// The lists that refuse everybody because nobody is in them.
-    pub fn empty_lists(&self) -> Vec<List> {
+    /// Returns the lists that refuse all because they are empty.
+    pub fn empty_lists(&self) -> Vec<PolicyList> {
         [
-            (List::Teams, &self.teams),
-            (List::Channels, &self.channels),
-            (List::Users, &self.users),
+            (PolicyList::Teams, &self.teams),
+            (PolicyList::Channels, &self.channels),
+            (PolicyList::Users, &self.users),
         ]
         .into_iter()
-        .filter(|(_, names)| names.names.is_empty())
+        .filter(|(_, names)| names.ids.is_empty())
         .map(|(list, _)| list)
         .collect()
     }
 
-    /// Whether they may and why, a line for each list, for the operator.
-    pub fn explain(&self, asker: &Asker<'_>) -> Explanation {
-        let mut lines = Vec::new();
-        let mut look = |names: &Names, list: List, name: &str| {
-            let decided = names.decide(list, name);
-            lines.push(Line {
+    /// Explains the decision, one verdict per list, for the operator.
+    pub fn explain(&self, subject: &PolicySubject<'_>) -> PolicyExplanation {
+        let mut verdicts = Vec::new();
+        let mut check = |names: &AllowList, list: PolicyList, name: &str| {
+            let decision = names.decide(list, name);
+            verdicts.push(ListVerdict {
                 list,
-                name: name.to_owned(),
-                everybody: names.everybody,
-                decided,
+                id: name.to_owned(),
+                allows_all: names.allows_all,
+                decision,
             });
         };
-        look(&self.teams, List::Teams, asker.team.as_str());
-        if asker.user_team != asker.team {
-            look(&self.teams, List::Teams, asker.user_team.as_str());
+        check(&self.teams, PolicyList::Teams, subject.team.as_str());
+        if subject.user_team != subject.team {
+            check(&self.teams, PolicyList::Teams, subject.user_team.as_str());
         }
-        look(&self.channels, List::Channels, asker.channel.as_str());
-        look(&self.users, List::Users, asker.user.as_str());
-        Explanation { lines }
+        check(
+            &self.channels,
+            PolicyList::Channels,
+            subject.channel.as_str(),
+        );
+        check(&self.users, PolicyList::Users, subject.user.as_str());
+        PolicyExplanation { verdicts }
     }
 }
 
-/// Why somebody may or may not, list by list.
+/// Explanation of a policy decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// A line for each list that was looked at.
-    pub lines: Vec<Line>,
+pub struct PolicyExplanation {
+    /// One verdict per checked list.
+    pub verdicts: Vec<ListVerdict>,
 }
 
-impl Explanation {
-    /// Whether they may.
-    pub fn allowed(&self) -> bool {
-        self.lines.iter().all(|line| line.decided.is_ok())
+impl PolicyExplanation {
+    /// Returns true if all lists allow the subject.
+    pub fn is_allowed(&self) -> bool {
+        self.verdicts.iter().all(|line| line.decision.is_ok())
     }
 }
 
-/// What one list says.
+/// Verdict of one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Which list.
-    pub list: List,
-    /// The id that was looked for.
-    pub name: String,
-    /// Whether the list is open to everybody.
-    pub everybody: bool,
-    /// What it says.
-    pub decided: Result<(), Denied>,
+pub struct ListVerdict {
+    /// Checked list.
+    pub list: PolicyList,
+    /// Checked id.
+    pub id: String,
+    /// True if the list contains `"*"`.
+    pub allows_all: bool,
+    /// Decision.
+    pub decision: Result<(), PolicyDenial>,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ListVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (list, name) = (self.list.name(), &self.name);
-        match self.decided {
-            Ok(()) if self.everybody => {
+        let (list, name) = (self.list.name(), &self.id);
+        match self.decision {
+            Ok(()) if self.allows_all => {
                 write!(f, "{list}: {name} may, because the list has \"*\"")
             }
             Ok(()) => write!(f, "{list}: {name} may, because it is in the list"),
-            Err(Denied::Empty(_)) => write!(
+            Err(PolicyDenial::Empty(_)) => write!(
                 f,
-                "{list}: {name} may not, because the list is empty, which refuses everybody; add \
-                 the id, or \"*\" for everybody, to policy.{list}"
+                "{list}: {name} may not, because the list is empty, which refuses all; add \
+                 the id, or \"*\" to allow all, to policy.{list}"
             ),
-            Err(Denied::NotListed(_)) => write!(
+            Err(PolicyDenial::NotListed(_)) => write!(
                 f,
                 "{list}: {name} may not, because it is not in the list; add it to policy.{list}"
             ),
@@ -224,7 +228,7 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn decide(policy: &Policy, team: &str, channel: &str, user: &str) -> Result<(), Denied> {
+    fn decide(policy: &Policy, team: &str, channel: &str, user: &str) -> Result<(), PolicyDenial> {
         decide_from(policy, team, team, channel, user)
     }
 
@@ -234,101 +238,108 @@ mod tests {
         user_team: &str,
         channel: &str,
         user: &str,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PolicyDenial> {
         let (team, user_team) = (TeamId::new(team).unwrap(), TeamId::new(user_team).unwrap());
         let (channel, user) = (ChannelId::new(channel).unwrap(), UserId::new(user).unwrap());
-        let asker = Asker {
+        let asker = PolicySubject {
             team: &team,
             user_team: &user_team,
             channel: &channel,
             user: &user,
         };
-        let decided = policy.decide(&asker);
-        assert_eq!(policy.explain(&asker).allowed(), decided.is_ok());
-        decided
+        let decision = policy.decide(&asker);
+        assert_eq!(policy.explain(&asker).is_allowed(), decision.is_ok());
+        decision
     }
 
     #[test]
-    fn fault_2_nothing_configured_refuses_everybody() {
+    fn fault_2_empty_policy_refuses_all() {
         let policy = Policy::default();
         assert_eq!(
             decide(&policy, "T1", "C1", "U1"),
-            Err(Denied::Empty(List::Teams))
+            Err(PolicyDenial::Empty(PolicyList::Teams))
         );
         assert_eq!(
             policy.empty_lists(),
-            [List::Teams, List::Channels, List::Users]
+            [PolicyList::Teams, PolicyList::Channels, PolicyList::Users]
         );
         for (teams, channels, users, list) in [
-            (&["*"][..], &[][..], &["*"][..], List::Channels),
-            (&["*"], &["*"], &[], List::Users),
-            (&[], &["*"], &["*"], List::Teams),
+            (&["*"][..], &[][..], &["*"][..], PolicyList::Channels),
+            (&["*"], &["*"], &[], PolicyList::Users),
+            (&[], &["*"], &["*"], PolicyList::Teams),
         ] {
             let policy = Policy::new(
                 &self::list(teams),
                 &self::list(channels),
                 &self::list(users),
             );
-            assert_eq!(decide(&policy, "T1", "C1", "U1"), Err(Denied::Empty(list)));
+            assert_eq!(
+                decide(&policy, "T1", "C1", "U1"),
+                Err(PolicyDenial::Empty(list))
+            );
             assert_eq!(policy.empty_lists(), [list]);
         }
     }
 
     #[test]
-    fn all_three_lists_must_name_them() {
+    fn all_three_lists_must_contain_the_ids() {
         let policy = Policy::new(&list(&["T1"]), &list(&["C1", "D1"]), &list(&["*"]));
         assert_eq!(decide(&policy, "T1", "C1", "U1"), Ok(()));
         assert_eq!(decide(&policy, "T1", "D1", "U9"), Ok(()));
         assert_eq!(
             decide(&policy, "T2", "C1", "U1"),
-            Err(Denied::NotListed(List::Teams))
+            Err(PolicyDenial::NotListed(PolicyList::Teams))
         );
         assert_eq!(
             decide(&policy, "T1", "C2", "U1"),
-            Err(Denied::NotListed(List::Channels))
+            Err(PolicyDenial::NotListed(PolicyList::Channels))
         );
         let narrow = Policy::new(&list(&["*"]), &list(&["*"]), &list(&["U1"]));
         assert_eq!(
             decide(&narrow, "T1", "C2", "U2"),
-            Err(Denied::NotListed(List::Users))
+            Err(PolicyDenial::NotListed(PolicyList::Users))
         );
         assert_eq!(decide(&narrow, "T7", "C2", "U1"), Ok(()));
     }
 
     #[test]
-    fn a_stranger_in_a_shared_channel_needs_their_own_workspace_in_the_list() {
+    fn shared_channel_user_needs_own_workspace_listed() {
         let policy = Policy::new(&list(&["T1"]), &list(&["*"]), &list(&["*"]));
         assert_eq!(
             decide_from(&policy, "T1", "T2", "C1", "U1"),
-            Err(Denied::NotListed(List::Teams))
+            Err(PolicyDenial::NotListed(PolicyList::Teams))
         );
         let both = Policy::new(&list(&["T1", "T2"]), &list(&["*"]), &list(&["*"]));
         assert_eq!(decide_from(&both, "T1", "T2", "C1", "U1"), Ok(()));
     }
 
     #[test]
-    fn the_operator_is_told_what_each_list_says_and_what_to_do() {
+    fn explanation_states_verdict_and_remedy_per_list() {
         let policy = Policy::new(&list(&["*"]), &list(&["C1"]), &[]);
         let (team, channel, user) = (
             TeamId::new("T1").unwrap(),
             ChannelId::new("C2").unwrap(),
             UserId::new("U1").unwrap(),
         );
-        let explanation = policy.explain(&Asker {
+        let explanation = policy.explain(&PolicySubject {
             team: &team,
             user_team: &team,
             channel: &channel,
             user: &user,
         });
-        assert!(!explanation.allowed());
-        let lines: Vec<_> = explanation.lines.iter().map(ToString::to_string).collect();
+        assert!(!explanation.is_allowed());
+        let lines: Vec<_> = explanation
+            .verdicts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             lines,
             [
                 "teams: T1 may, because the list has \"*\"",
                 "channels: C2 may not, because it is not in the list; add it to policy.channels",
-                "users: U1 may not, because the list is empty, which refuses everybody; add the id, \
-                 or \"*\" for everybody, to policy.users",
+                "users: U1 may not, because the list is empty, which refuses all; add the id, \
+                 or \"*\" to allow all, to policy.users",
             ]
         );
     }

@@ -1,5 +1,4 @@
-//! A question as it travels through the zone: who asked what, where, and with which files. How it came
-//! in and what becomes of it is not known here.
+//! A question from Slack: asker, location, text and files.
 
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use interzone_protocol::vocab::Timestamp;
@@ -7,77 +6,80 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Something that somebody asked in Slack.
+/// A question asked in Slack.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// A UUID made of the workspace, the channel and the message: the id of the call, and the key of all
-    /// that follows from it.
+    /// UUID derived from the workspace, the channel and the message: the call id, and the key of all records of the
+    /// question.
     pub id: String,
-    /// Slack's name for the event; also the name by which all logs have it.
+    /// Slack's event id; also the correlation id in logs.
     pub event_id: String,
-    /// The workspace that has the app.
+    /// Workspace in which the app is installed.
     pub team: TeamId,
-    /// The organisation that has the app, if it is not a workspace of its own.
+    /// Enterprise organisation in which the app is installed, if installed org-wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enterprise: Option<TeamId>,
-    /// The workspace of whoever asks, if the event says it: another one in a channel that two companies
-    /// share.
+    /// The asker's workspace according to the event; differs from `team` in channels shared by two companies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_team: Option<TeamId>,
-    /// Where.
+    /// Channel.
     pub channel: ChannelId,
-    /// What kind of place that is.
-    pub place: PlaceKind,
-    /// Who.
+    /// Kind of conversation.
+    #[serde(rename = "place")]
+    pub conversation_kind: ConversationKind,
+    /// Asker.
     pub user: UserId,
-    /// The message.
+    /// Message.
     pub ts: Ts,
-    /// The thread that is answered in: the message's own, or the one that it begins.
+    /// Thread to answer in: the message's thread, or the one that it starts.
     pub thread: Ts,
-    /// Whether the thread was there before.
+    /// True if the thread existed before the message.
     pub in_thread: bool,
-    /// What was asked, without the mention of us.
+    /// Text without the mention of the bot.
     pub text: String,
-    /// How many characters it had, if it is too long to be asked: then only its beginning is kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub too_long: Option<usize>,
-    /// What was forwarded with it.
+    /// Number of characters before truncation, if the question is too long; then `text` is only its start.
+    #[serde(default, rename = "too_long", skip_serializing_if = "Option::is_none")]
+    pub original_chars: Option<usize>,
+    /// Messages forwarded with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forwarded: Vec<Forwarded>,
-    /// The files that came with it.
+    pub forwarded: Vec<ForwardedMessage>,
+    /// Attached files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<SharedFile>,
-    /// When Slack told us.
+    /// Time at which the event was received.
     pub asked_at: Timestamp,
 }
 
-/// So much of a question that is too long is kept: enough to see which language it is in.
-const BEGINNING: usize = 200;
+/// Maximum characters stored of a question that is too long: enough to detect its language.
+const MAX_EXCERPT_CHARS: usize = 200;
 
 impl Question {
-    /// Keeps no more of a question than is needed, if it has more characters than can be asked: it will be
-    /// refused, and nobody reads the rest of it.
-    pub fn shorten(&mut self, limit: usize) {
-        // Bytes are counted faster, and there are never fewer of them.
+    /// Truncates a question with more characters than allowed. It will be refused, so only its start is stored.
+    pub fn truncate(&mut self, limit: usize) {
+        // Bytes are counted faster, and there are never fewer of them than characters.
         if self.text.len() <= limit {
             return;
         }
         let length = self.text.chars().count();
         if length > limit {
-            self.too_long = Some(length);
-            self.text = self.text.chars().take(BEGINNING.min(limit)).collect();
+            self.original_chars = Some(length);
+            self.text = self
+                .text
+                .chars()
+                .take(MAX_EXCERPT_CHARS.min(limit))
+                .collect();
             self.forwarded = Vec::new();
             self.files = Vec::new();
         }
     }
 
-    /// The workspace of whoever asks, as far as the event tells it.
-    pub fn team_of_asker(&self) -> &TeamId {
+    /// Returns the asker's workspace, as far as the event names it.
+    pub fn asker_team(&self) -> &TeamId {
         self.user_team.as_ref().unwrap_or(&self.team)
     }
 
-    /// The id of what was asked by this message.
-    pub fn id_of(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
+    /// Derives the id of a question from its message.
+    pub fn derive_id(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
         let hash = Sha256::new()
             .chain_update(format!("{team}/{channel}/{ts}"))
             .finalize();
@@ -91,18 +93,18 @@ impl Question {
             .to_string()
     }
 
-    /// The thread's name among all threads of all workspaces.
+    /// Returns the key of the thread, unique across workspaces.
     pub fn thread_key(&self) -> String {
         thread_key(&self.team, &self.channel, &self.thread)
     }
 }
 
-/// A thread's name among all threads of all workspaces.
+/// Returns the key of a thread, unique across workspaces.
 pub fn thread_key(team: &TeamId, channel: &ChannelId, thread: &Ts) -> String {
     format!("{team}/{channel}/{thread}")
 }
 
-/// Neither what was asked nor what the files are called.
+/// Omits the text and the file names.
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Question")
@@ -113,13 +115,13 @@ impl fmt::Debug for Question {
     }
 }
 
-/// What kind of place a conversation is.
+/// Kind of a Slack conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PlaceKind {
-    /// Two alone.
+pub enum ConversationKind {
+    /// Direct message.
     Im,
-    /// A few together.
+    /// Group direct message.
     Mpim,
     /// A private channel.
     Group,
@@ -127,37 +129,37 @@ pub enum PlaceKind {
     Channel,
 }
 
-/// A message that was forwarded with a question.
+/// A message forwarded with a question.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forwarded {
-    /// Who said it, by the name that Slack shows.
+pub struct ForwardedMessage {
+    /// Author's display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// What they said.
+    /// Message text.
     pub text: String,
 }
 
-impl fmt::Debug for Forwarded {
+impl fmt::Debug for ForwardedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Forwarded").finish_non_exhaustive()
+        f.debug_struct("ForwardedMessage").finish_non_exhaustive()
     }
 }
 
-/// A file that came with a question, as the event describes it.
+/// A file attached to a question, as described by the event.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFile {
-    /// Slack's id for it.
+    /// Slack's file id.
     pub id: FileId,
-    /// Its name, a label from outside: never use it as a path.
+    /// File name. Untrusted: never use it as a path.
     pub name: String,
-    /// Its media type, as declared.
+    /// Declared media type.
     pub mimetype: String,
-    /// Its size, as declared.
+    /// Declared size in bytes.
     pub size: u64,
-    /// Where it lies, which takes a token to open.
+    /// Download URL; requires a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Whether Slack has to be asked for all of this first, as for files of another company.
+    /// True if `files.info` must be called first, as for files of another company.
     #[serde(default)]
     pub check_info: bool,
 }
@@ -177,34 +179,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_is_too_long_only_the_beginning_is_kept() {
+    fn truncate_stores_only_the_start_of_a_long_question() {
         let mut question = crate::reply::tests::question();
-        question.forwarded.push(Forwarded {
+        question.forwarded.push(ForwardedMessage {
             author: None,
             text: "x".repeat(4_000),
         });
-        let whole = question.clone();
+        let original = question.clone();
         question.text = "あ".repeat(4_000);
-        question.shorten(4_000);
+        question.truncate(4_000);
         assert_eq!(
             question.text.chars().count(),
             4_000,
             "it is just short enough"
         );
-        assert_eq!((question.too_long, question.forwarded.len()), (None, 1));
+        assert_eq!(
+            (question.original_chars, question.forwarded.len()),
+            (None, 1)
+        );
         question.text = "あ".repeat(300_000);
-        question.shorten(4_000);
-        assert_eq!(question.too_long, Some(300_000));
+        question.truncate(4_000);
+        assert_eq!(question.original_chars, Some(300_000));
         assert_eq!(question.text, "あ".repeat(200));
         assert!(question.forwarded.is_empty() && question.files.is_empty());
         assert!(serde_json::to_string(&question).unwrap().len() < 2_000);
-        assert_eq!((question.id, question.ts), (whole.id, whole.ts));
+        assert_eq!((question.id, question.ts), (original.id, original.ts));
     }
 
     #[test]
-    fn the_same_message_always_has_the_same_uuid_and_another_has_another() {
+    fn question_id_is_derived_from_the_message() {
         let (team, channel) = (TeamId::new("T1").unwrap(), ChannelId::new("C1").unwrap());
-        let id = |ts: &str| Question::id_of(&team, &channel, &Ts::new(ts).unwrap());
+        let id = |ts: &str| Question::derive_id(&team, &channel, &Ts::new(ts).unwrap());
         assert_eq!(id("1.5"), id("1.5"));
         assert_ne!(id("1.5"), id("1.50"));
         assert_eq!(id("1.5").len(), 36);

@@ -1,116 +1,115 @@
-//! The reply: what a user sees of an answer, from the first sign of life to the last file. What was
-//! asked and who may ask is decided elsewhere; here it is only said.
+//! Replies to Slack questions: the live reply while the agent works, and the final messages and files.
 //!
-//! While an answer comes, [`Live`] shows it as well as it can. When it is there, `plan` makes a list of
-//! entries for the outbox of it, and [`Poster`] carries each of them until it stands in Slack, once.
+//! [`LiveReply`] shows progress while the answer is produced. When it is complete, `plan` turns it into outbox
+//! entries, and [`PostHandler`] delivers each entry to Slack exactly once.
 
 mod blocks;
-mod effect;
+mod complexity_probe;
 mod ephemeral;
 mod features;
 mod feedback;
-mod file;
-mod finish;
+mod finalize_live;
 mod live;
-mod looked;
 mod markdown;
+mod outbox_payload;
 mod plan;
-mod post;
+mod ports;
+mod post_message;
 mod poster;
 mod reaction;
-mod shelf;
 mod split;
 #[cfg(test)]
 pub(crate) mod tests;
-mod thread;
+mod thread_scan;
+mod upload_file;
 
 pub use blocks::{FEEDBACK_ACTION, STOP_ACTION};
-pub use effect::{Left, POSTS};
-pub use feedback::{FeedbackGiven, Feedbacks};
-pub use live::Live;
-pub(crate) use plan::not_stopped;
-pub use plan::{LeftOutFile, PlanError, answered, failed, refused, stopped};
-pub use poster::{Carried, Poster};
-pub use shelf::Ways;
+pub use feedback::{FeedbackStore, SlackFeedback};
+pub use live::LiveReply;
+pub use outbox_payload::{LiveReplyState, POST_CHANNEL};
+pub(crate) use plan::plan_stop_notice;
+pub use plan::{PlanError, SkippedFile, plan_answer, plan_failure, plan_refusal, plan_stop};
+pub use ports::TokenProvider;
+pub use poster::{PostHandler, PostOutcome};
 
 use crate::question::Question;
 use crate::slack::api::Slack;
 use crate::slack::tokens::Installation;
 use crate::texts::Language;
-use features::Features;
+use features::FeatureCache;
 use interzone_client::Client;
 use interzone_hub::Hub;
-use shelf::Shelf;
+use ports::ReplyStore;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long notes on what was posted are kept: longer than anything is tried again.
-const KEEP: Duration = Duration::from_secs(3 * 24 * 3600);
+/// Retention of records about posted messages: longer than any entry is retried.
+const RECORD_TTL: Duration = Duration::from_secs(3 * 24 * 3600);
 
-/// How a reply is shown.
+/// Display options of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyOptions {
-    /// Whether a reply grows while the agent speaks.
+    /// True if the reply is updated while the agent produces text.
     pub live: bool,
-    /// How long an answer may take before a button to stop it is offered.
-    pub offer_stop_after: Duration,
+    /// Delay before a stop button is offered.
+    pub stop_button_delay: Duration,
 }
 
 impl Default for ReplyOptions {
     fn default() -> Self {
         Self {
             live: true,
-            offer_stop_after: Duration::from_secs(3),
+            stop_button_delay: Duration::from_secs(3),
         }
     }
 }
 
-/// Where replies are made. Cheap to clone.
+/// Shared dependencies for making replies. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk {
+pub struct ReplyService {
     slack: Slack,
-    ways: Arc<dyn Ways>,
-    shelf: Arc<dyn Shelf>,
+    tokens: Arc<dyn TokenProvider>,
+    store: Arc<dyn ReplyStore>,
     client: Client,
-    features: Arc<Features>,
+    features: Arc<FeatureCache>,
     options: ReplyOptions,
-    beat: live::Beat,
+    update_interval: live::UpdateInterval,
 }
 
-impl Desk {
-    /// Sets up a desk. `client` is the way to the Execution Zone, which keeps the files.
+impl ReplyService {
+    /// Creates the service. `client` calls the Execution Zone, which stores the files.
     pub fn new(
         slack: Slack,
-        ways: Arc<dyn Ways>,
+        tokens: Arc<dyn TokenProvider>,
         hub: Hub,
         client: Client,
         options: ReplyOptions,
     ) -> Self {
         Self {
             slack,
-            ways,
-            shelf: Arc::new(hub),
+            tokens,
+            store: Arc::new(hub),
             client,
             features: Arc::default(),
             options,
-            beat: live::Beat::default(),
+            update_interval: live::UpdateInterval::default(),
         }
     }
 
-    /// Begins to show a reply. `attempt` counts how often the question was taken up, this time included:
-    /// what an earlier attempt may have left in Slack is not begun again.
-    pub fn live(
+    /// Starts a live reply. `attempt` is the attempt number of the question, starting at 1; a later attempt does not
+    /// restart a reply that an earlier one may have posted.
+    pub fn start_live_reply(
         &self,
         question: &Question,
-        at: &Arc<Installation>,
+        installation: &Arc<Installation>,
         language: Language,
         attempt: u32,
-    ) -> Live {
-        Live::begin(self, question, Arc::clone(at), language, attempt)
+    ) -> LiveReply {
+        LiveReply::start(self, question, Arc::clone(installation), language, attempt)
     }
 
-    /// Whoever carries the entries of [`POSTS`].
-    pub fn poster(&self) -> Poster {
-        Poster::new(self.clone())
+    /// Returns the handler for outbox entries of [`POST_CHANNEL`].
+    pub fn post_handler(&self) -> PostHandler {
+        PostHandler::new(self.clone())
     }
 }

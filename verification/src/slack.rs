@@ -1,5 +1,4 @@
-//! Slack, as the zone meets it: its ids, its Web API, its signatures, its sockets, and the tokens with
-//! which it lets us in. What a question is, who may ask one and what is answered must not enter here.
+//! Slack integration: ids, Web API client, request signatures, Socket Mode, installation and token storage.
 
 pub mod api;
 #[cfg(test)]
@@ -11,32 +10,31 @@ pub mod socket;
 pub mod tokens;
 pub mod vault;
 
-/// What the app must be allowed to do, as it asks for it when it is installed. The manifest in
-/// `examples/` asks for the same.
+/// OAuth scopes requested at installation. The manifest in `examples/` requests the same.
 pub const SCOPES: &[&str] = &[
-    // To hear those who mention it, and to read the thread that it is asked in.
+    // Receive mentions and read the thread of a question.
     "app_mentions:read",
     "channels:history",
     "groups:history",
     "im:history",
     "mpim:history",
-    // To see that a place is there, and who is in it.
+    // Look up channels, their members and users.
     "channels:read",
     "groups:read",
     "im:read",
     "mpim:read",
     "team:read",
     "users:read",
-    // To answer.
+    // Post answers.
     "chat:write",
     "reactions:write",
     "files:read",
     "files:write",
-    // Where Slack still asks for it to show that an answer is on its way.
+    // Some workspaces still require it for the assistant status.
     "assistant:write",
 ];
 
-/// The events that Slack must send. The manifest in `examples/` asks for the same.
+/// Event subscriptions. The manifest in `examples/` requests the same.
 pub const EVENTS: &[&str] = &[
     "app_mention",
     "message.channels",

@@ -1,16 +1,16 @@
-//! Every sentence that a user reads, in Japanese and in English, side by side in `table`. Nothing of the
-//! wire may get in: no code, no word of a protocol, nothing of what a peer said went wrong.
+//! Texts shown to users, in Japanese and English, side by side in `table`. They must not contain protocol details:
+//! no codes, no protocol terms, no error texts of other systems.
 
 mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::signs::is_blank;
-use interzone_protocol::zone::{ErrorWord, MessageKey};
+use crate::unicode_hygiene::is_invisible;
+use interzone_protocol::zone::{ErrorReason, UserMessageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a user reads.
+/// Language of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -21,182 +21,186 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language for a user: by the locale if it is known, else by what they wrote.
+    /// Returns the language for a user: by locale if given, else by the text.
     ///
     /// ```
     /// use interzone_verification::Language;
     ///
-    /// assert_eq!(Language::of(Some("ja-JP"), "hello"), Language::Ja);
-    /// assert_eq!(Language::of(Some("de-DE"), "集計して"), Language::En);
-    /// assert_eq!(Language::of(None, "集計して"), Language::Ja);
+    /// assert_eq!(Language::detect(Some("ja-JP"), "hello"), Language::Ja);
+    /// assert_eq!(Language::detect(Some("de-DE"), "集計して"), Language::En);
+    /// assert_eq!(Language::detect(None, "集計して"), Language::Ja);
     /// ```
-    pub fn of(locale: Option<&str>, text: &str) -> Self {
-        let japanese = match locale {
+    pub fn detect(locale: Option<&str>, text: &str) -> Self {
+        let is_japanese = match locale {
             Some(locale) => locale
                 .get(..2)
                 .is_some_and(|start| start.eq_ignore_ascii_case("ja")),
-            // Kana are written in no other language; the other signs are.
+            // Kana are used in no other language; Kanji are.
             None => text
                 .chars()
                 .any(|sign| matches!(sign, '\u{3041}'..='\u{30ff}')),
         };
-        if japanese { Self::Ja } else { Self::En }
+        if is_japanese { Self::Ja } else { Self::En }
     }
 }
 
-/// Why a question is not taken.
+/// Reason why a question is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Slack does not know the workspace, the user or the channel, or the user is none that may ask.
+    /// Slack does not know the workspace, user or channel, or the user may not ask (bot, deactivated).
     UnknownEntity,
-    /// The lists do not name them.
+    /// Not allowed by the policy.
     NotAllowed,
-    /// They have asked too often.
+    /// Rate limited.
     RateLimited {
-        /// When they may ask again.
+        /// Time after which the user may ask again.
         after: Duration,
     },
-    /// There is nothing to answer.
+    /// Nothing to answer.
     Empty,
-    /// It is too long.
+    /// Too long.
     TooLong {
-        /// How many characters it has.
+        /// Number of characters.
         length: usize,
-        /// How many it may have.
+        /// Maximum number of characters.
         limit: usize,
     },
     /// The app lacks a permission in Slack.
     MissingPermission,
-    /// Slack wants to be left alone for longer than anybody waits for an answer.
+    /// Slack requested a delay longer than the time for an answer.
     Busy,
-    /// Something went wrong, again and again, before it was known whether they may ask.
-    Fault,
+    /// Repeated internal errors before access was decided.
+    InternalError,
 }
 
-/// Why a file that came with a question was left out.
+/// Reason why an attachment was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LeftOut {
-    /// There were more than are taken.
+pub enum SkipReason {
+    /// Too many attachments.
     TooMany,
-    /// It is larger than is taken.
+    /// Too large.
     TooLarge,
-    /// It is of a kind that is not taken.
+    /// Unsupported file type.
     Unsupported,
-    /// It could not be fetched.
+    /// Download failed.
     NotFetched,
-    /// The app may not read files.
+    /// The app lacks permission to read files.
     NotPermitted,
-    /// It cannot be read.
+    /// The content cannot be read.
     Unreadable,
-    /// No file can be read at the moment.
+    /// File reading is temporarily unavailable.
     ReadingUnavailable,
 }
 
-impl LeftOut {
-    /// Why the Execution Zone left a file out.
-    pub const fn of(word: ErrorWord) -> Self {
-        match word.message_key() {
-            MessageKey::FileTooLarge => Self::TooLarge,
-            MessageKey::UnsupportedFormat => Self::Unsupported,
-            MessageKey::AttachmentNotFetched => Self::NotFetched,
-            MessageKey::AskAdmin => Self::NotPermitted,
-            MessageKey::FileReadingUnavailable => Self::ReadingUnavailable,
-            MessageKey::Generic
-            | MessageKey::ModelSlow
-            | MessageKey::OutOfTime
-            | MessageKey::Busy
-            | MessageKey::UnexpectedReply
-            | MessageKey::Unreadable
-            | MessageKey::FileNotMade
-            | MessageKey::BackgroundFailed
-            | MessageKey::AskSomething
-            | MessageKey::Stopped => Self::Unreadable,
+impl SkipReason {
+    /// Returns the reason for an error of the Execution Zone.
+    pub const fn from_error_reason(reason: ErrorReason) -> Self {
+        match reason.message_key() {
+            UserMessageKey::FileTooLarge => Self::TooLarge,
+            UserMessageKey::UnsupportedFormat => Self::Unsupported,
+            UserMessageKey::AttachmentNotFetched => Self::NotFetched,
+            UserMessageKey::AskAdmin => Self::NotPermitted,
+            UserMessageKey::FileReadingUnavailable => Self::ReadingUnavailable,
+            UserMessageKey::Generic
+            | UserMessageKey::ModelSlow
+            | UserMessageKey::OutOfTime
+            | UserMessageKey::Busy
+            | UserMessageKey::UnexpectedReply
+            | UserMessageKey::Unreadable
+            | UserMessageKey::FileNotMade
+            | UserMessageKey::BackgroundFailed
+            | UserMessageKey::AskSomething
+            | UserMessageKey::Stopped => Self::Unreadable,
         }
     }
 }
 
-/// What else is said.
+/// Other texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phrase {
-    /// What the app is doing as long as the agent does not say.
+pub enum UserPhrase {
+    /// Default status while the agent reports none.
     Thinking,
-    /// On the button that stops an answer.
+    /// Label of the stop button.
     Stop,
-    /// Beside that button.
+    /// Text next to the stop button.
     StopHint,
-    /// There is nothing to stop any more.
+    /// The answer is already finished.
     NothingToStop,
-    /// Only who asked may stop it.
+    /// Only the asker may stop it.
     NotYours,
-    /// The agent answered nothing.
+    /// The agent returned no answer.
     NoAnswer,
-    /// The agent does not take it as it is.
+    /// The agent rejected the request.
     Rephrase,
-    /// No agent is there.
+    /// No agent is available.
     NoAgent,
-    /// The good button.
+    /// Label of the positive feedback button.
     Good,
-    /// The bad button.
+    /// Label of the negative feedback button.
     Bad,
 }
 
-/// The sentence for an error.
-pub fn error(language: Language, key: MessageKey) -> &'static str {
+/// Returns the text for an error key.
+pub fn error_text(language: Language, key: UserMessageKey) -> &'static str {
     table::error(key).in_language(language)
 }
 
-/// The sentence for an error, by its word: some words say more than the key that they share.
-pub fn failure(language: Language, word: ErrorWord) -> &'static str {
-    match word {
-        ErrorWord::AgentRejected => phrase(language, Phrase::Rephrase),
-        ErrorWord::AgentUnavailable => phrase(language, Phrase::NoAgent),
-        other => error(language, other.message_key()),
+/// Returns the text for an error reason; some reasons have a more specific text than their key.
+pub fn failure_text(language: Language, reason: ErrorReason) -> &'static str {
+    match reason {
+        ErrorReason::AgentRejected => phrase_text(language, UserPhrase::Rephrase),
+        ErrorReason::AgentUnavailable => phrase_text(language, UserPhrase::NoAgent),
+        other => error_text(language, other.message_key()),
     }
 }
 
-/// The sentence for a refusal.
-pub fn refusal(language: Language, refusal: &Refusal) -> String {
+/// Returns the text for a refusal.
+pub fn refusal_text(language: Language, refusal: &Refusal) -> String {
     table::refusal(language, refusal)
 }
 
-/// A phrase.
-pub fn phrase(language: Language, phrase: Phrase) -> &'static str {
+/// Returns a phrase.
+pub fn phrase_text(language: Language, phrase: UserPhrase) -> &'static str {
     table::phrase(phrase).in_language(language)
 }
 
-/// The most characters of a name that stands in a sentence.
-const LONGEST_NAME: usize = 80;
+/// Maximum characters of a file name in a text.
+const MAX_NAME_CHARS: usize = 80;
 
-/// A file's name as it may stand in a sentence. It is somebody else's word: it is shown as code, so that
-/// nothing in it is Markdown, on one line that nothing turns around, and not without end.
-fn shown(name: &str) -> String {
-    let visible = |sign: &char| {
-        let turns = matches!(sign, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+/// Formats an untrusted file name for a text: as inline code, so that Markdown in it is inert, on one line, without
+/// bidirectional controls, and truncated.
+fn format_file_name(name: &str) -> String {
+    let is_visible = |sign: &char| {
+        let is_bidi_or_invisible = matches!(sign, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
             || matches!(sign, '\u{2060}'..='\u{206f}' | '\u{feff}');
-        !sign.is_control() && !turns
+        !sign.is_control() && !is_bidi_or_invisible
     };
-    let whole: String = name.chars().filter(visible).collect();
-    let whole = whole.trim().replace('`', "'");
-    if is_blank(&whole) {
+    let full: String = name.chars().filter(is_visible).collect();
+    let full = full.trim().replace('`', "'");
+    if is_invisible(&full) {
         return "`?`".to_owned();
     }
-    let short: String = whole.chars().take(LONGEST_NAME).collect();
-    let more = if short.len() < whole.len() { "…" } else { "" };
-    format!("`{short}{more}`")
+    let truncated: String = full.chars().take(MAX_NAME_CHARS).collect();
+    let ellipsis = if truncated.len() < full.len() {
+        "…"
+    } else {
+        ""
+    };
+    format!("`{truncated}{ellipsis}`")
 }
 
-/// The note on a file that came with a question and was left out.
-pub fn left_out(language: Language, name: &str, why: LeftOut) -> String {
-    table::left_out(language, &shown(name), why)
+/// Returns the notice about a skipped attachment.
+pub fn skipped_file_text(language: Language, name: &str, reason: SkipReason) -> String {
+    table::skipped_file(language, &format_file_name(name), reason)
 }
 
-/// The sentence for a generated file that could not be posted.
-pub fn file_not_posted(language: Language, name: &str) -> String {
-    table::file_not_posted(language, &shown(name))
+/// Returns the notice about a generated file that could not be posted.
+pub fn file_not_posted_text(language: Language, name: &str) -> String {
+    table::file_not_posted(language, &format_file_name(name))
 }
 
-/// The sentence for a generated file that is larger than may be posted.
-pub fn file_too_large(language: Language, name: &str) -> String {
-    table::file_too_large(language, &shown(name))
+/// Returns the notice about a generated file that is too large to post.
+pub fn file_too_large_text(language: Language, name: &str) -> String {
+    table::file_too_large(language, &format_file_name(name))
 }

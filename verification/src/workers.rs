@@ -1,224 +1,232 @@
-//! Workers: everything that goes on in a node without being called.
-//!
-//! Questions are asked, answers are posted, small errands are run, and what is old is removed. What each
-//! of them is, is decided elsewhere; here is only when, how many at once, and how it ends.
+//! Background workers of a node: questions, posts, background jobs and retention.
 
 mod outbox;
-mod sweep;
+mod retention;
 
-pub(crate) use outbox::Carrier;
 pub use outbox::ChannelOptions;
+pub(crate) use outbox::OutboxHandler;
 
-use crate::ask::Asker;
-use crate::errands::Runner;
-use crate::reply::POSTS;
-use crate::zone::{ASK_CHANNEL, ERRAND_CHANNEL, Zone};
-use interzone_edge::health::{Heart, Pulse, Unwell};
-use interzone_hub::ports::Wake;
+use crate::ask::AskHandler;
+use crate::jobs::BackgroundJobHandler;
+use crate::reply::POST_CHANNEL;
+use crate::state::{ASK_CHANNEL, JOB_CHANNEL, VerificationState};
+use interzone_edge::worker_health::{HealthProbe, Heartbeat, Unhealthy};
+use interzone_hub::ports::ChangeHint;
 use interzone_hub::{Retention, RetryPolicy};
-use outbox::Outbox;
+use outbox::ChannelWorker;
+use retention::RetentionSweep;
 use std::sync::Arc;
 use std::time::Duration;
-use sweep::Sweep;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long the workers may take to hand back what they have, once their grace is over.
-const WIND_UP: Duration = Duration::from_secs(5);
+/// Time for the workers to release their entries after the grace period.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a loop that looks often may be silent before it counts as stuck.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Time without a heartbeat after which a worker counts as stuck.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How the workers of a node work.
+/// Options of the workers of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// How questions are asked.
+    /// Options of the question channel.
     pub asks: ChannelOptions,
-    /// How answers are posted.
+    /// Options of the post channel.
     pub posts: ChannelOptions,
-    /// How stops and other small things are done.
-    pub errands: ChannelOptions,
-    /// How often the workers look by themselves, for what nobody told them of.
-    pub look_every: Duration,
-    /// What is kept for how long.
+    /// Options of the background job channel.
+    pub jobs: ChannelOptions,
+    /// Poll interval, for work without a change notification.
+    pub poll_interval: Duration,
+    /// Retention of finished work.
     pub retention: Retention,
-    /// How often what is old is removed.
-    pub sweep_every: Duration,
+    /// Interval of the retention sweep.
+    pub sweep_interval: Duration,
 }
 
 impl Default for WorkerOptions {
     fn default() -> Self {
         let channel = ChannelOptions {
             concurrency: 64,
-            hold: Duration::from_secs(30),
-            limit: Duration::from_secs(120),
+            lease: Duration::from_secs(30),
+            attempt_timeout: Duration::from_secs(120),
             retry: RetryPolicy {
-                first: Duration::from_secs(1),
-                longest: Duration::from_secs(60),
-                attempts: 12,
+                initial_delay: Duration::from_secs(1),
+                max_delay: Duration::from_secs(60),
+                max_attempts: 12,
             },
         };
         Self {
             asks: channel,
-            // An answer is worth more than an hour's tries; Slack has been away for as long.
+            // Answers are retried for more than an hour; Slack outages have lasted as long.
             posts: ChannelOptions {
                 retry: RetryPolicy {
-                    attempts: 60,
+                    max_attempts: 60,
                     ..channel.retry
                 },
                 ..channel
             },
-            errands: channel,
-            look_every: Duration::from_secs(1),
+            jobs: channel,
+            poll_interval: Duration::from_secs(1),
             retention: Retention::default(),
-            sweep_every: Duration::from_secs(60),
+            sweep_interval: Duration::from_secs(60),
         }
     }
 }
 
 /// All workers of a node.
 ///
-/// Dropping them cuts everything off as it is, as if the node had died; [`Workers::join`] is the kind
-/// way.
+/// Dropping them aborts everything, as if the node had crashed; [`Workers::join`] stops them gracefully.
 pub struct Workers {
     loops: JoinSet<()>,
-    pulses: Vec<Arc<Pulse>>,
+    probes: Vec<Arc<HealthProbe>>,
     stop: CancellationToken,
-    cut: CancellationToken,
+    kill: CancellationToken,
 }
 
 impl Workers {
-    /// Starts the workers of a zone; it needs a runtime. They work until told to stop.
-    pub fn start(zone: &Zone, options: &WorkerOptions, stop: &CancellationToken) -> Self {
+    /// Starts the workers of a zone; requires a runtime. They run until `stop` is cancelled.
+    pub fn start(
+        zone: &VerificationState,
+        options: &WorkerOptions,
+        stop: &CancellationToken,
+    ) -> Self {
         let (hub, metrics) = (&zone.0.hub, &zone.0.metrics);
-        let asks: Arc<dyn Carrier> = Arc::new(Asker(zone.clone()));
-        let posts: Arc<dyn Carrier> = Arc::new(zone.0.desk.poster());
-        let errands: Arc<dyn Carrier> = Arc::new(Runner(zone.clone()));
+        let asks: Arc<dyn OutboxHandler> = Arc::new(AskHandler(zone.clone()));
+        let posts: Arc<dyn OutboxHandler> = Arc::new(zone.0.replies.post_handler());
+        let jobs: Arc<dyn OutboxHandler> = Arc::new(BackgroundJobHandler(zone.clone()));
         let mut workers = Self {
             loops: JoinSet::new(),
-            pulses: Vec::new(),
+            probes: Vec::new(),
             stop: stop.child_token(),
-            cut: CancellationToken::new(),
+            kill: CancellationToken::new(),
         };
-        // Listening begins before anybody looks, so that nothing falls between the two.
-        let wakes = hub.store().wakes();
-        let mut bells = Vec::new();
-        // An ask ends by its own budget, and says so; this is for one that hangs.
-        let patience = zone.0.ask.budget.saturating_add(SILENCE);
-        let limits = ChannelOptions {
-            limit: options.asks.limit.max(patience),
+        // Subscribe before the first poll, so that no change is missed.
+        let hints = hub.store().subscribe_changes();
+        let mut wakeups = Vec::new();
+        // A question ends by its own budget; this limit is for one that hangs.
+        let ask_timeout = zone.0.ask.budget.saturating_add(HEARTBEAT_TIMEOUT);
+        let ask_options = ChannelOptions {
+            attempt_timeout: options.asks.attempt_timeout.max(ask_timeout),
             ..options.asks
         };
-        // Answers are posted for as long as questions are asked: else one that comes within the grace
-        // would stand there half.
-        let asked = CancellationToken::new();
-        for (channel, carrier, limits, until) in [
-            (ASK_CHANNEL, asks, limits, &workers.stop.clone()),
-            (POSTS, posts, options.posts, &asked),
-            (ERRAND_CHANNEL, errands, options.errands, &asked),
+        // Answers are posted for as long as questions are processed; otherwise one that arrives within the grace period
+        // would stay incomplete.
+        let asks_done = CancellationToken::new();
+        for (channel, handler, channel_options, stop) in [
+            (ASK_CHANNEL, asks, ask_options, &workers.stop.clone()),
+            (POST_CHANNEL, posts, options.posts, &asks_done),
+            (JOB_CHANNEL, jobs, options.jobs, &asks_done),
         ] {
-            let heart = workers.heart(channel, SILENCE);
-            let bell = Arc::new(Notify::new());
-            bells.push(bell.clone());
-            let outbox = Outbox {
+            let heartbeat = workers.heartbeat(channel, HEARTBEAT_TIMEOUT);
+            let wakeup = Arc::new(Notify::new());
+            wakeups.push(wakeup.clone());
+            let outbox = ChannelWorker {
                 hub: hub.clone(),
                 channel,
-                carrier,
-                options: limits,
-                look_every: options.look_every,
-                to_the_end: channel == POSTS,
+                handler,
+                options: channel_options,
+                poll_interval: options.poll_interval,
+                drain_on_stop: channel == POST_CHANNEL,
                 metrics: metrics.clone(),
             };
-            let (stop, cut) = (until.clone(), workers.cut.clone());
-            let over = (channel == ASK_CHANNEL).then(|| asked.clone().drop_guard());
+            let (stop, cut) = (stop.clone(), workers.kill.clone());
+            let done_guard = (channel == ASK_CHANNEL).then(|| asks_done.clone().drop_guard());
             workers.loops.spawn(async move {
-                outbox.keep_carrying(bell, heart, stop, cut).await;
-                drop(over);
+                outbox.run(wakeup, heartbeat, stop, cut).await;
+                drop(done_guard);
             });
         }
-        let heart = workers.heart("wakes", Duration::MAX);
-        workers.loops.spawn(ring(wakes, bells, heart, asked));
+        let heartbeat = workers.heartbeat("wakes", Duration::MAX);
+        workers
+            .loops
+            .spawn(forward_hints(hints, wakeups, heartbeat, asks_done));
 
-        let heart = workers.heart("sweep", options.sweep_every.saturating_add(SILENCE));
-        let sweep = Sweep {
+        let heartbeat = workers.heartbeat(
+            "sweep",
+            options.sweep_interval.saturating_add(HEARTBEAT_TIMEOUT),
+        );
+        let sweep = RetentionSweep {
             hub: hub.clone(),
             retention: options.retention,
-            every: options.sweep_every,
+            interval: options.sweep_interval,
             metrics: metrics.clone(),
         };
         let stop = workers.stop.clone();
-        workers.loops.spawn(sweep.keep_sweeping(heart, stop));
+        workers.loops.spawn(sweep.run(heartbeat, stop));
         workers
     }
 
-    fn heart(&mut self, name: &'static str, silence: Duration) -> Heart {
-        let (heart, pulse) = Heart::new(name, silence);
-        self.pulses.push(pulse);
-        heart
+    fn heartbeat(&mut self, name: &'static str, timeout: Duration) -> Heartbeat {
+        let (heartbeat, probe) = Heartbeat::new(name, timeout);
+        self.probes.push(probe);
+        heartbeat
     }
 
-    /// Whether every worker is alive and gets on.
+    /// Checks that every worker is alive and making progress.
     ///
     /// # Errors
-    /// One is not or does not, and this is which.
-    pub fn healthy(&self) -> Result<(), Unwell> {
-        self.pulses.iter().try_for_each(|pulse| pulse.feel())
+    /// Names the first unhealthy worker.
+    pub fn check_health(&self) -> Result<(), Unhealthy> {
+        self.probes.iter().try_for_each(|pulse| pulse.check())
     }
 
-    /// Stops the workers: nothing new is begun, and what is on its way may finish within the grace. Then
-    /// it is handed back, so that another node, or the next start of this one, takes it over at once.
+    /// Stops the workers: no new work starts, and work in progress may finish within the grace period. Then it is
+    /// released, so that another node, or the next start of this one, takes it over at once.
     pub async fn join(mut self, grace: Duration) {
         self.stop.cancel();
-        if tokio::time::timeout(grace, self.ended()).await.is_ok() {
+        if tokio::time::timeout(grace, self.join_all()).await.is_ok() {
             return;
         }
-        self.cut.cancel();
-        if tokio::time::timeout(WIND_UP, self.ended()).await.is_err() {
-            tracing::error!("some workers did not end in time and are cut off");
+        self.kill.cancel();
+        if tokio::time::timeout(RELEASE_TIMEOUT, self.join_all())
+            .await
+            .is_err()
+        {
+            tracing::error!("workers did not stop in time, aborting");
         }
     }
 
-    async fn ended(&mut self) {
-        while let Some(ended) = self.loops.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a worker broke");
+    async fn join_all(&mut self) {
+        while let Some(result) = self.loops.join_next().await {
+            if let Err(error) = result {
+                tracing::error!(%error, "worker panicked");
             }
         }
     }
 }
 
-/// Rings for each hint of the store until told to stop. A bell that has not been heard yet rings once,
-/// however often it is rung.
-async fn ring(
-    mut wakes: Receiver<Wake>,
-    bells: Vec<Arc<Notify>>,
-    _heart: Heart,
+/// Wakes the outbox workers on change hints of the store until stopped. Pending wakeups are coalesced.
+async fn forward_hints(
+    mut hints: Receiver<ChangeHint>,
+    wakeups: Vec<Arc<Notify>>,
+    _heartbeat: Heartbeat,
     stop: CancellationToken,
 ) {
-    let outbox = |wake: &Wake| matches!(wake, Wake::Outbox | Wake::Everything);
+    let concerns_outbox =
+        |wake: &ChangeHint| matches!(wake, ChangeHint::Outbox | ChangeHint::Everything);
     loop {
-        let wake = tokio::select! {
+        let hint = tokio::select! {
             () = stop.cancelled() => return,
-            wake = wakes.recv() => wake,
+            wake = hints.recv() => wake,
         };
-        let mut rings = match wake {
-            Ok(wake) => outbox(&wake),
+        let mut should_wake = match hint {
+            Ok(wake) => concerns_outbox(&wake),
             Err(RecvError::Lagged(_)) => true,
             Err(RecvError::Closed) => return,
         };
-        // Hints come by the group; those that are there need no waiting.
+        // Hints arrive in groups; drain those that are already there.
         loop {
-            rings |= match wakes.try_recv() {
-                Ok(wake) => outbox(&wake),
+            should_wake |= match hints.try_recv() {
+                Ok(wake) => concerns_outbox(&wake),
                 Err(TryRecvError::Lagged(_)) => true,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             };
         }
-        if rings {
-            bells.iter().for_each(|bell| bell.notify_one());
+        if should_wake {
+            wakeups.iter().for_each(|bell| bell.notify_one());
         }
     }
 }

@@ -1,21 +1,21 @@
-//! How SQLite's write-ahead log reaches its file: a commit in one write.
+//! SQLite VFS shim that batches the WAL writes of one commit into a single write.
 //!
-//! SQLite writes each page of a commit by two calls, its frame's head and its body, and syncs after the last. A
-//! group of ten tasks is forty calls, which cost nearly as much as the sync. Here they are gathered and go out as
-//! one, before the sync. What a log holds, and when it is synced, is SQLite's business and stays as it is.
+//! SQLite writes each page of a commit with two calls, frame header and page, and syncs after the last. A group
+//! commit of ten tasks is forty calls, which cost nearly as much as the sync. Here they are buffered and written at
+//! once before the sync. The content of the WAL and the sync points are unchanged.
 //!
-//! This is the only room with `unsafe`: SQLite is told by pointers where to write
-//! (docs/adr/0009-a-commit-is-one-write.md). Nothing but that may enter it.
+//! This is the only crate with `unsafe`, which the VFS interface requires
+//! (docs/adr/0009-a-commit-is-one-write.md). It contains nothing else.
 //!
-//! # When it is right
-//! Nobody may look for bytes in the file that are kept back here, and none may reach it that belong to no commit. So
-//! they are kept back in a [commit] alone, by the thread that makes it, and until its first sync:
-//! - SQLite holds the lock of the log's only writer all the while, and changes the index, through which others learn of
-//!   pages, after a sync. A connection that uses this must sync every commit (`synchronous = FULL`).
-//! - What is written before the commit, because it does not fit into the page cache, or after a sync, goes out as it
-//!   comes, as do the writes of everybody who commits without saying so here.
-//! - What is kept back when a commit is over is of one that failed. It is dropped: SQLite has taken it back and let go of
-//!   the lock, so its place may be another's by now.
+//! # Safety condition
+//! No reader may need buffered bytes, and no byte of an aborted transaction may be written. Writes are therefore
+//! buffered only inside a [commit], on the committing thread, until its first sync:
+//! - SQLite holds the WAL write lock all the while, and changes the WAL index, through which readers learn of pages,
+//!   only after a sync. A connection that uses this must sync every commit (`synchronous = FULL`).
+//! - Writes before the commit (page cache spills) or after a sync go out directly, as do those of connections that
+//!   commit without [commit].
+//! - Bytes still buffered at the end of a commit belong to a failed one. They are dropped: SQLite has rolled back and
+//!   released the lock, so another writer may have used their place in the file.
 
 mod pending;
 mod shim;
@@ -25,28 +25,28 @@ use std::io;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// Whether this thread makes a commit whose writes are gathered.
+    /// True while this thread commits with buffered writes.
     static GATHERING: Cell<bool> = const { Cell::new(false) };
 
-    /// Why the last write of this thread to a log failed, if it did.
+    /// Error of this thread's last write to a WAL file, if it failed.
     static WRITE_ERROR: Cell<Option<io::ErrorKind>> = const { Cell::new(None) };
 }
 
-/// The name under which connections are opened that gather the writes to their log, in a [commit].
+/// Registers the VFS and returns its name. Connections opened with it buffer their WAL writes in a [commit].
 ///
 /// # Errors
-/// The engine has no file system of its own, or takes no other one.
+/// SQLite has no default VFS, or rejects the registration.
 pub fn gathered() -> Result<&'static str, Unavailable> {
     shim::registered()
 }
 
-/// Why writes cannot be gathered.
+/// The VFS could not be registered.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the engine takes no file system beside its own (its code: {0})")]
+#[error("SQLite rejected the VFS registration (code {0})")]
 pub struct Unavailable(pub(crate) i32);
 
-/// Why the last write of this thread to a log failed, as the system said it; nothing if it succeeded. The engine tells a
-/// lack of room alone from other reasons.
+/// Takes the OS error kind of this thread's last failed WAL write; `None` if it succeeded. SQLite itself
+/// distinguishes only a full disk from other errors.
 pub fn take_write_error() -> Option<io::ErrorKind> {
     WRITE_ERROR.try_with(Cell::take).ok().flatten()
 }
@@ -55,8 +55,8 @@ fn note_write(error: Option<io::ErrorKind>) {
     let _ = WRITE_ERROR.try_with(|noted| noted.set(error));
 }
 
-/// Says that this thread commits a transaction, from now until what it is given is dropped. Nothing but the one
-/// statement `COMMIT` belongs in between.
+/// Starts buffering WAL writes on this thread, until the returned guard is dropped. Only the statement `COMMIT` may be
+/// executed in between.
 #[must_use]
 pub fn commit() -> Commit {
     GATHERING.set(true);
@@ -65,7 +65,7 @@ pub fn commit() -> Commit {
     }
 }
 
-/// A commit that is being made.
+/// Guard of a commit with buffered writes.
 #[derive(Debug)]
 pub struct Commit {
     _on_this_thread: PhantomData<*const ()>,
@@ -78,7 +78,7 @@ impl Drop for Commit {
 }
 
 fn is_gathering() -> bool {
-    // A thread that is at its end makes no commit.
+    // Thread-local storage is gone during thread exit; no commit is running then.
     GATHERING.try_with(Cell::get).unwrap_or(false)
 }
 

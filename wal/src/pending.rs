@@ -1,22 +1,20 @@
-//! What was written to a log and is not in its file yet: one stretch of bytes that grows at its end.
-//!
-//! When it must go out is decided here; how it does is not known.
+//! Write buffer: one contiguous range of a WAL file that is not written yet.
 
-/// The most bytes that are kept back: as much as the largest page, for nobody promises to write more at once. On unix
-/// the engine's own function takes less than twice that, and gets lost in more.
+/// Maximum buffered bytes: the largest page size, since larger single writes are not guaranteed to be supported. On
+/// Unix SQLite's own write function handles less than twice that.
 const MOST: usize = 64 << 10;
 
-/// One stretch of a file that is not written yet.
+/// Contiguous unwritten range of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Where in the file it begins.
+    /// File offset of the range.
     at: i64,
     bytes: Vec<u8>,
 }
 
 impl Pending {
-    /// Adds what belongs at a place, if it goes on where the rest ends and there is room. Answers whether it did:
-    /// if not, what is pending must go out before.
+    /// Appends bytes at a file offset, if they continue the range and fit. Returns whether they did: if not, the
+    /// buffer must be written first.
     #[must_use]
     pub(crate) fn takes(&mut self, at: i64, bytes: &[u8]) -> bool {
         if self.bytes.is_empty() {
@@ -27,7 +25,7 @@ impl Pending {
             .and_then(|length| self.at.checked_add(length))
             == Some(at);
         let fits = self.bytes.len().saturating_add(bytes.len()) <= MOST;
-        // Without memory for it, it is written as it comes.
+        // If memory cannot be allocated, it is written directly.
         let taken = goes_on && fits && self.bytes.try_reserve(bytes.len()).is_ok();
         if taken {
             self.bytes.extend_from_slice(bytes);
@@ -35,12 +33,12 @@ impl Pending {
         taken
     }
 
-    /// What is to be written, and where; nothing if there is none.
+    /// The offset and bytes to write; `None` if the buffer is empty.
     pub(crate) fn stretch(&self) -> Option<(i64, &[u8])> {
         (!self.bytes.is_empty()).then_some((self.at, &*self.bytes))
     }
 
-    /// Forgets it: it is written, or never will be.
+    /// Discards the buffer.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }

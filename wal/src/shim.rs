@@ -1,5 +1,5 @@
-//! SQLite's own file system, but for logs, whose writes are gathered. Everything else goes to the engine's functions
-//! as it came: databases, their locks and the index of the log are not touched here.
+//! VFS that delegates everything to SQLite's default VFS, except for writes to WAL files, which are buffered.
+//! Databases, locks and the WAL index are not affected.
 
 use crate::pending::Pending;
 use crate::{Unavailable, is_gathering, note_write, stop_gathering};
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 const NAME: &CStr = c"interzone-log";
 
-/// The engine's file system. It is set before ours can be asked for anything, and never changes.
+/// The default VFS. Set before registration and never changed.
 static OWN: AtomicPtr<ffi::sqlite3_vfs> = AtomicPtr::new(ptr::null_mut());
 
-/// A log, in memory that the engine gave, in which its own file for the same log follows.
+/// A WAL file, in memory allocated by SQLite, followed by the default VFS's own file object.
 #[repr(C)]
 struct Log {
     base: ffi::sqlite3_file,
-    /// From a box, which is freed when the log is closed.
+    /// From a box, which is freed when the file is closed.
     pending: *mut Pending,
     own: ffi::sqlite3_file,
 }
 
-/// How far into the memory the engine's own file begins. It is aligned as ours is, for both begin with a pointer.
+/// Offset of the default VFS's file object in that memory. Both begin with a pointer, so the alignment is the same.
 const HEAD: usize = offset_of!(Log, own);
 
 pub(crate) fn registered() -> Result<&'static str, Unavailable> {
@@ -36,17 +36,17 @@ pub(crate) fn registered() -> Result<&'static str, Unavailable> {
 }
 
 fn register() -> Result<(), Unavailable> {
-    // SAFETY: any thread may call it, and a null name asks for the default.
+    // SAFETY: may be called from any thread; a null name requests the default.
     let own = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
     if own.is_null() {
         return Err(Unavailable(ffi::SQLITE_ERROR));
     }
     OWN.store(own, Ordering::Release);
-    // SAFETY: what is registered stays where it is. The link to the next, which may change, is not used.
+    // SAFETY: a registered VFS stays valid. The `pNext` link, which may change, is not used.
     let like = unsafe { own.read() };
     let head = c_int::try_from(HEAD).map_err(|_| Unavailable(ffi::SQLITE_ERROR))?;
-    // The functions that are not ours are told of ours in place of theirs. None of them looks at more than the data
-    // that is copied here: they ask the system, not the description.
+    // The default VFS's functions are passed our VFS object. They use only the data copied here and call the operating
+    // system directly.
     let ours = ffi::sqlite3_vfs {
         szOsFile: like.szOsFile.saturating_add(head),
         pNext: ptr::null_mut(),
@@ -54,9 +54,9 @@ fn register() -> Result<(), Unavailable> {
         xOpen: Some(open),
         ..like
     };
-    // The engine keeps it for as long as the process lives.
+    // SQLite keeps it for the lifetime of the process.
     let ours = Box::into_raw(Box::new(ours));
-    // SAFETY: it is whole, has a name of its own and is never freed.
+    // SAFETY: it is initialized, has a unique name and is never freed.
     match unsafe { ffi::sqlite3_vfs_register(ours, 0) } {
         ffi::SQLITE_OK => Ok(()),
         code => Err(Unavailable(code)),
@@ -66,7 +66,7 @@ fn register() -> Result<(), Unavailable> {
 /// Opens a file.
 ///
 /// # Safety
-/// As the engine calls it: `file` points to memory of the size that was registered.
+/// Called by SQLite: `file` points to memory of the registered size.
 unsafe extern "C" fn open(
     _: *mut ffi::sqlite3_vfs,
     name: ffi::sqlite3_filename,
@@ -75,22 +75,22 @@ unsafe extern "C" fn open(
     out: *mut c_int,
 ) -> c_int {
     let own = OWN.load(Ordering::Acquire);
-    // SAFETY: it was set when ours was registered, and stays where it is.
+    // SAFETY: set at registration, and stays valid.
     let Some(open) = (unsafe { (*own).xOpen }) else {
         return ffi::SQLITE_ERROR;
     };
     if flags & ffi::SQLITE_OPEN_WAL == 0 {
-        // SAFETY: all is as the engine gave it, and the memory is larger than its own function needs.
+        // SAFETY: all arguments come from SQLite, and the memory is larger than the default VFS needs.
         return unsafe { open(own, name, file, flags, out) };
     }
     let log = file.cast::<Log>();
-    // SAFETY: the memory is ours by `HEAD` and what the engine's own file needs, which begins with this.
+    // SAFETY: the memory is larger than the default file object by `HEAD`, and begins with this struct.
     let inner = unsafe { &raw mut (*log).own };
-    // SAFETY: as above. Its function need not set it when it fails.
+    // SAFETY: as above. The default open need not set it when it fails.
     unsafe { (*inner).pMethods = ptr::null() };
-    // SAFETY: behind `HEAD` is as much memory as it asks for, aligned as a pointer.
+    // SAFETY: the memory behind `HEAD` has the required size and pointer alignment.
     let code = unsafe { open(own, name, inner, flags, out) };
-    // SAFETY: it was set above.
+    // SAFETY: set above.
     let is_open = !unsafe { (*inner).pMethods }.is_null();
     let (methods, pending): (*const ffi::sqlite3_io_methods, _) = match is_open {
         true => (&raw const METHODS, Box::into_raw(Box::default())),
@@ -98,13 +98,13 @@ unsafe extern "C" fn open(
     };
     // SAFETY: the memory is ours.
     unsafe { (*log).pending = pending };
-    // SAFETY: the memory is ours. Without methods the engine asks nothing more of it.
+    // SAFETY: the memory is ours. Without methods SQLite calls nothing more on it.
     unsafe { (*log).base.pMethods = methods };
     code
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    // What came later is for databases: shared memory and mapped pages.
+    // Methods of later versions are for databases only: shared memory and memory mapping.
     iVersion: 1,
     xClose: Some(close),
     xRead: Some(read),
@@ -126,28 +126,28 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// The engine's own file for a log, and what it can do.
+/// The default VFS's file object of a WAL file, and its methods.
 struct Own {
     file: *mut ffi::sqlite3_file,
     methods: &'static ffi::sqlite3_io_methods,
 }
 
-/// What an open log is made of.
+/// Parts of an open WAL file.
 ///
 /// # Safety
-/// `file` is a log that [`open`] opened and [`close`] did not close, and nobody else uses it now: the engine lets one
-/// thread at a time use a connection, and a log belongs to one.
+/// `file` was opened by [`open`], not closed by [`close`], and is not in use elsewhere: SQLite serializes the use of a
+/// connection, and a WAL file object belongs to one connection.
 unsafe fn parts<'a>(file: *mut ffi::sqlite3_file) -> (&'a mut Pending, Own) {
     let log = file.cast::<Log>();
     // SAFETY: the caller's promise; `open` put it there.
     let pending = unsafe { (*log).pending };
-    // SAFETY: it is from a box that is still there, and nobody else has it.
+    // SAFETY: from a box that is still alive, with no other reference.
     let pending = unsafe { &mut *pending };
     // SAFETY: the caller's promise.
     let file = unsafe { &raw mut (*log).own };
-    // SAFETY: as above; the engine's own file begins with this.
+    // SAFETY: as above; the default file object begins with this.
     let methods = unsafe { (*file).pMethods };
-    // SAFETY: it is open, so it has methods, and they are for ever.
+    // SAFETY: it is open, so it has methods, which are static.
     let methods = unsafe { &*methods };
     (pending, Own { file, methods })
 }
@@ -157,9 +157,9 @@ impl Own {
         let (Some(write), Ok(length)) = (self.methods.xWrite, c_int::try_from(bytes.len())) else {
             return ffi::SQLITE_IOERR_WRITE;
         };
-        // SAFETY: it is open, and the bytes are there for as long as it takes.
+        // SAFETY: it is open, and the bytes outlive the call.
         let code = unsafe { write(self.file, bytes.as_ptr().cast(), length, at) };
-        // The engine's function has asked nothing of the system since the write that failed.
+        // No system call was made since the failed write, so errno is still set.
         note_write(match code {
             ffi::SQLITE_OK => None,
             _ => Some(io::Error::last_os_error().kind()),
@@ -167,10 +167,10 @@ impl Own {
         code
     }
 
-    /// Writes what is pending of the commit that is being made. If it cannot be written, it is forgotten: the engine
-    /// is told, and undoes the whole transaction.
+    /// Writes the buffer of the current commit. On error the buffer is discarded: SQLite gets the error and rolls
+    /// back the transaction.
     ///
-    /// Outside of a commit it is of one that failed. Then it is dropped: its place may be another's by now.
+    /// Outside a commit the buffer belongs to a failed one and is dropped: another writer may have used its place.
     fn write_out(&self, pending: &mut Pending) -> c_int {
         let code = match pending.stretch() {
             Some((at, bytes)) if is_gathering() => self.write(at, bytes),
@@ -181,7 +181,7 @@ impl Own {
     }
 }
 
-/// Writes what is pending, then asks the engine's own file.
+/// Writes the buffer, then calls the default method.
 macro_rules! after_what_is_pending {
     ($file:expr, $method:ident, $fault:expr $(, $given:expr)*) => {{
         // SAFETY: the engine calls this for a log that is open.
@@ -196,7 +196,7 @@ macro_rules! after_what_is_pending {
     }};
 }
 
-/// Asks the engine's own file what no byte in it changes.
+/// Calls the default method, for queries that do not depend on the content.
 macro_rules! as_it_is {
     ($file:expr, $method:ident, $otherwise:expr $(, $given:expr)*) => {{
         // SAFETY: the engine calls this for a log that is open.
@@ -223,14 +223,14 @@ unsafe extern "C" fn write(
     if length == 0 {
         return ffi::SQLITE_OK;
     }
-    // SAFETY: the engine gives so many bytes, which nobody changes during the call.
+    // SAFETY: SQLite passes this many bytes, unchanged during the call.
     let bytes = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), length) };
     if is_gathering() && pending.takes(at, bytes) {
         return ffi::SQLITE_OK;
     }
     match own.write_out(pending) {
         ffi::SQLITE_OK if is_gathering() && pending.takes(at, bytes) => ffi::SQLITE_OK,
-        // No commit, or more than is ever kept back.
+        // Not in a commit, or larger than the buffer.
         ffi::SQLITE_OK => own.write(at, bytes),
         code => code,
     }
@@ -251,7 +251,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     let code = after_what_is_pending!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags);
-    // Whatever follows may be told to others without another sync.
+    // After a sync SQLite may publish later frames without another sync.
     stop_gathering();
     code
 }
@@ -274,17 +274,17 @@ unsafe extern "C" fn file_control(
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: the engine calls this for a log that is open.
     let (pending, own) = unsafe { parts(file) };
-    // What is not synced by now belongs to no commit.
+    // Unsynced bytes belong to no commit.
     pending.clear();
     let code = match own.methods.xClose {
         None => ffi::SQLITE_IOERR_CLOSE,
-        // SAFETY: it is open, and not used again.
+        // SAFETY: it is open, and not used afterwards.
         Some(close) => unsafe { close(own.file) },
     };
     let log = file.cast::<Log>();
     // SAFETY: it was open until now.
     let pending = unsafe { (*log).pending };
-    // SAFETY: it is from a box, and this is the last time that it is used: without methods nothing more is asked.
+    // SAFETY: from a box, and used for the last time: without methods SQLite calls nothing more on it.
     drop(unsafe { Box::from_raw(pending) });
     // SAFETY: the memory is still ours.
     unsafe { (*log).base.pMethods = ptr::null() };

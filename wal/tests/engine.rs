@@ -1,4 +1,4 @@
-//! The engine with its writes gathered, beside itself without: what it says, and what is in the file when it says it.
+//! Compares SQLite with buffered WAL writes to SQLite without: results, and file contents at each commit.
 
 #![cfg(test)]
 
@@ -8,34 +8,34 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A connection that writes as the store's does. Its page cache is so small that pages leave it in mid-transaction.
-fn writer(path: &Path, gathered: bool) -> Connection {
+/// A connection configured like the store's writer. Its page cache is so small that pages spill during transactions.
+fn open_writer(path: &Path, buffered: bool) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = match gathered {
+    let connection = match buffered {
         true => {
-            let files = interzone_wal::gathered().unwrap();
-            Connection::open_with_flags_and_vfs(path, flags, files).unwrap()
+            let vfs = interzone_wal::gathered().unwrap();
+            Connection::open_with_flags_and_vfs(path, flags, vfs).unwrap()
         }
         false => Connection::open_with_flags(path, flags).unwrap(),
     };
-    set(&connection, "journal_mode", "WAL");
-    set(&connection, "synchronous", "FULL");
-    set(&connection, "cache_size", "8");
-    set(&connection, "wal_autocheckpoint", "0");
+    set_pragma(&connection, "journal_mode", "WAL");
+    set_pragma(&connection, "synchronous", "FULL");
+    set_pragma(&connection, "cache_size", "8");
+    set_pragma(&connection, "wal_autocheckpoint", "0");
     connection
 }
 
-fn set(connection: &Connection, name: &str, value: &str) {
+fn set_pragma(connection: &Connection, name: &str, value: &str) {
     let sql = format!("PRAGMA {name} = {value}");
     let mut statement = connection.prepare(&sql).unwrap();
     let mut rows = statement.query([]).unwrap();
     while rows.next().unwrap().is_some() {}
 }
 
-fn reader(path: &Path) -> Connection {
+fn open_reader(path: &Path) -> Connection {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
 }
 
@@ -46,94 +46,98 @@ fn rows(connection: &Connection) -> Vec<(i64, Vec<u8>)> {
     rows.unwrap().map(Result::unwrap).collect()
 }
 
-fn is_whole(connection: &Connection) {
-    let found: String = connection
+fn assert_integrity(connection: &Connection) {
+    let report: String = connection
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .unwrap();
-    assert_eq!(found, "ok");
+    assert_eq!(report, "ok");
 }
 
-/// What is in the files now, as somebody finds it who starts after this process was killed.
-fn as_after_a_kill(path: &Path) -> (TempDir, Connection) {
+/// Opens a copy of the files as found after a process kill.
+fn open_copy_after_kill(path: &Path) -> (TempDir, Connection) {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.db");
     std::fs::copy(path, &copy).unwrap();
-    std::fs::copy(beside(path, "-wal"), beside(&copy, "-wal")).unwrap();
+    std::fs::copy(
+        path_with_suffix(path, "-wal"),
+        path_with_suffix(&copy, "-wal"),
+    )
+    .unwrap();
     let connection = Connection::open(&copy).unwrap();
     (folder, connection)
 }
 
-fn beside(path: &Path, end: &str) -> std::path::PathBuf {
+fn path_with_suffix(path: &Path, suffix: &str) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 
-/// Commits what was begun, as the store's writer does.
+/// Commits like the store's writer.
 fn commit(connection: &Connection) {
-    let _at_once = interzone_wal::commit();
+    let _batch = interzone_wal::commit();
     connection.execute_batch("COMMIT").unwrap();
 }
 
-/// Puts a row, and commits it.
-fn put(connection: &Connection, id: i64, body: Vec<u8>) {
+/// Inserts and commits a row.
+fn insert_and_commit(connection: &Connection, id: i64, body: Vec<u8>) {
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    connection.execute(PUT, (id, body)).unwrap();
+    connection.execute(UPSERT, (id, body)).unwrap();
     commit(connection);
 }
 
 const TABLE: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB NOT NULL)";
-const PUT: &str =
+const UPSERT: &str =
     "INSERT INTO t VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = excluded.body";
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Operation {
     Put(i64, usize),
     Remove(i64),
     Savepoint,
     UndoSavepoint,
     Commit,
     Rollback,
-    /// The log is copied, and begins anew.
-    Copy,
-    /// The writer leaves, and comes again.
+    /// Checkpoints the WAL and restarts it.
+    Checkpoint,
+    /// Closes and reopens the writer.
     Reopen,
-    /// Somebody else writes, by the engine's own ways.
-    Other(i64),
+    /// Another connection writes through the default VFS.
+    ForeignWrite(i64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let step = prop_oneof![
-        8 => (0..60_i64, 0..40_000_usize).prop_map(|(id, length)| Step::Put(id, length)),
-        2 => (0..60_i64).prop_map(Step::Remove),
-        1 => any::<bool>().prop_map(|_| Step::Savepoint),
-        1 => any::<bool>().prop_map(|_| Step::UndoSavepoint),
-        3 => any::<bool>().prop_map(|_| Step::Commit),
-        1 => any::<bool>().prop_map(|_| Step::Rollback),
-        1 => any::<bool>().prop_map(|_| Step::Copy),
-        1 => any::<bool>().prop_map(|_| Step::Reopen),
-        2 => (60..90_i64).prop_map(Step::Other),
+        8 => (0..60_i64, 0..40_000_usize).prop_map(|(id, length)| Operation::Put(id, length)),
+        2 => (0..60_i64).prop_map(Operation::Remove),
+        1 => any::<bool>().prop_map(|_| Operation::Savepoint),
+        1 => any::<bool>().prop_map(|_| Operation::UndoSavepoint),
+        3 => any::<bool>().prop_map(|_| Operation::Commit),
+        1 => any::<bool>().prop_map(|_| Operation::Rollback),
+        1 => any::<bool>().prop_map(|_| Operation::Checkpoint),
+        1 => any::<bool>().prop_map(|_| Operation::Reopen),
+        2 => (60..90_i64).prop_map(Operation::ForeignWrite),
     ];
     prop::collection::vec(step, 1..60)
 }
 
-/// Does the same on a connection, whichever way it writes.
-struct Doer {
+/// Executes operations on a connection.
+struct TestWriter {
     connection: Option<Connection>,
     path: std::path::PathBuf,
-    gathered: bool,
-    saved: bool,
+    buffered: bool,
+    has_savepoint: bool,
 }
 
-impl Doer {
-    fn new(path: &Path, gathered: bool) -> Self {
-        let connection = writer(path, gathered);
+impl TestWriter {
+    fn new(path: &Path, buffered: bool) -> Self {
+        let connection = open_writer(path, buffered);
         connection.execute_batch(TABLE).unwrap();
         Self {
             connection: Some(connection),
             path: path.to_owned(),
-            gathered,
-            saved: false,
+            buffered,
+            has_savepoint: false,
         }
     }
 
@@ -141,47 +145,47 @@ impl Doer {
         self.connection.as_ref().unwrap()
     }
 
-    /// Answers whether something was committed.
-    fn does(&mut self, step: &Step) -> bool {
-        let begun = !self.connection().is_autocommit();
-        let say = |sql: &str| self.connection().execute_batch(sql).unwrap();
-        match step {
-            Step::Put(id, length) => {
-                if !begun {
-                    say("BEGIN IMMEDIATE");
+    /// Executes an operation. Returns true if it committed.
+    fn execute(&mut self, operation: &Operation) -> bool {
+        let in_transaction = !self.connection().is_autocommit();
+        let run = |sql: &str| self.connection().execute_batch(sql).unwrap();
+        match operation {
+            Operation::Put(id, length) => {
+                if !in_transaction {
+                    run("BEGIN IMMEDIATE");
                 }
                 let body = vec![u8::try_from(*id).unwrap(); *length];
-                let put = self.connection().execute(PUT, (id, body));
+                let put = self.connection().execute(UPSERT, (id, body));
                 assert_eq!(put.unwrap(), 1);
             }
-            Step::Remove(id) if begun => {
+            Operation::Remove(id) if in_transaction => {
                 let removed = self
                     .connection()
                     .execute("DELETE FROM t WHERE id = ?1", [id]);
                 removed.unwrap();
             }
-            Step::Savepoint if begun && !self.saved => {
-                say("SAVEPOINT s");
-                self.saved = true;
+            Operation::Savepoint if in_transaction && !self.has_savepoint => {
+                run("SAVEPOINT s");
+                self.has_savepoint = true;
             }
-            Step::UndoSavepoint if self.saved => say("ROLLBACK TO s"),
-            Step::Commit if begun => {
+            Operation::UndoSavepoint if self.has_savepoint => run("ROLLBACK TO s"),
+            Operation::Commit if in_transaction => {
                 commit(self.connection());
-                self.saved = false;
+                self.has_savepoint = false;
                 return true;
             }
-            Step::Rollback if begun => {
-                say("ROLLBACK");
-                self.saved = false;
+            Operation::Rollback if in_transaction => {
+                run("ROLLBACK");
+                self.has_savepoint = false;
             }
-            Step::Copy if !begun => say("PRAGMA wal_checkpoint(RESTART)"),
-            Step::Reopen if !begun => {
+            Operation::Checkpoint if !in_transaction => run("PRAGMA wal_checkpoint(RESTART)"),
+            Operation::Reopen if !in_transaction => {
                 drop(self.connection.take());
-                self.connection = Some(writer(&self.path, self.gathered));
+                self.connection = Some(open_writer(&self.path, self.buffered));
             }
-            Step::Other(id) if !begun => {
-                let other = writer(&self.path, false);
-                assert_eq!(other.execute(PUT, (id, vec![9_u8; 500])).unwrap(), 1);
+            Operation::ForeignWrite(id) if !in_transaction => {
+                let other = open_writer(&self.path, false);
+                assert_eq!(other.execute(UPSERT, (id, vec![9_u8; 500])).unwrap(), 1);
                 return true;
             }
             _ => {}
@@ -193,20 +197,20 @@ impl Doer {
 proptest! {
     #![proptest_config(Config::with_cases(48))]
     #[test]
-    fn says_the_same_and_has_every_commit_in_its_files(steps in steps()) {
+    fn buffered_and_plain_writer_agree_and_commits_are_durable(steps in operations()) {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one.db"), folder.path().join("other.db"));
-        let (mut gathered, mut plain) = (Doer::new(&one, true), Doer::new(&other, false));
-        let watching = reader(&one);
+        let (mut gathered, mut plain) = (TestWriter::new(&one, true), TestWriter::new(&other, false));
+        let watching = open_reader(&one);
         for step in &steps {
-            let committed = gathered.does(step);
-            assert_eq!(committed, plain.does(step));
+            let committed = gathered.execute(step);
+            assert_eq!(committed, plain.execute(step));
             if committed {
                 let expected = rows(plain.connection());
-                // Its own connection, another that has been there all along, and whoever comes after a kill.
+                // The same connection, a long-lived reader, and a reader after a kill.
                 assert_eq!(rows(gathered.connection()), expected);
                 assert_eq!(rows(&watching), expected);
-                let (_folder, after) = as_after_a_kill(&one);
+                let (_folder, after) = open_copy_after_kill(&one);
                 assert_eq!(rows(&after), expected);
             }
         }
@@ -215,148 +219,154 @@ proptest! {
             if !doer.connection().is_autocommit() {
                 doer.connection().execute_batch("ROLLBACK").unwrap();
             }
-            is_whole(doer.connection());
+            assert_integrity(doer.connection());
         }
         assert_eq!(rows(gathered.connection()), rows(plain.connection()));
     }
 }
 
 #[test]
-fn what_is_not_committed_is_seen_by_nobody_and_gone_after_a_kill() {
+fn uncommitted_writes_are_invisible_and_lost_after_kill() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.db");
-    let connection = writer(&path, true);
+    let connection = open_writer(&path, true);
     connection.execute_batch(TABLE).unwrap();
-    put(&connection, 1, vec![1_u8; 10]);
+    insert_and_commit(&connection, 1, vec![1_u8; 10]);
     connection.execute_batch("BEGIN").unwrap();
-    // So much that most of it has left the page cache for the log.
+    // Enough to spill most of it from the page cache to the WAL.
     for id in 2..200 {
-        connection.execute(PUT, (id, vec![2_u8; 9_000])).unwrap();
+        connection.execute(UPSERT, (id, vec![2_u8; 9_000])).unwrap();
     }
-    assert_eq!(rows(&reader(&path)).len(), 1);
-    let (_folder, after) = as_after_a_kill(&path);
+    assert_eq!(rows(&open_reader(&path)).len(), 1);
+    let (_folder, after) = open_copy_after_kill(&path);
     assert_eq!(rows(&after).len(), 1);
-    is_whole(&after);
+    assert_integrity(&after);
     assert_eq!(rows(&connection).len(), 199);
-    // What the page cache had no room for went out as it came.
-    let log = std::fs::metadata(beside(&path, "-wal")).unwrap().len();
-    assert!(log > 198 * 8_192, "{log}");
+    // Spilled pages are written directly.
+    let wal_length = std::fs::metadata(path_with_suffix(&path, "-wal"))
+        .unwrap()
+        .len();
+    assert!(wal_length > 198 * 8_192, "{wal_length}");
     commit(&connection);
-    assert_eq!(rows(&reader(&path)).len(), 199);
+    assert_eq!(rows(&open_reader(&path)).len(), 199);
 }
 
 #[test]
-fn what_was_undone_never_comes_over_what_others_wrote_since() {
-    for gathered_too_soon in [false, true] {
+fn rolled_back_writes_do_not_overwrite_later_commits() {
+    for buffer_before_commit in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it.db");
-        let connection = writer(&path, true);
+        let connection = open_writer(&path, true);
         connection.execute_batch(TABLE).unwrap();
         for id in 0..30 {
-            put(&connection, id, vec![1_u8; 3_000]);
+            insert_and_commit(&connection, id, vec![1_u8; 3_000]);
         }
-        set(&connection, "wal_checkpoint", "TRUNCATE");
+        set_pragma(&connection, "wal_checkpoint", "TRUNCATE");
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         for id in 0..16 {
-            // As if a commit had failed with some of it kept back. The first page syncs the head of the log before.
-            let _committing = (gathered_too_soon && id > 8).then(interzone_wal::commit);
-            connection.execute(PUT, (id, vec![2_u8; 3_000])).unwrap();
+            // As if a commit had failed with buffered bytes. The first page syncs the WAL header before.
+            let _batch = (buffer_before_commit && id > 8).then(interzone_wal::commit);
+            connection.execute(UPSERT, (id, vec![2_u8; 3_000])).unwrap();
         }
         connection.execute_batch("ROLLBACK").unwrap();
-        let other = writer(&path, false);
+        let other = open_writer(&path, false);
         for id in 100..110 {
-            other.execute(PUT, (id, vec![3_u8; 3_000])).unwrap();
+            other.execute(UPSERT, (id, vec![3_u8; 3_000])).unwrap();
         }
-        put(&connection, 200, vec![4_u8; 3_000]);
+        insert_and_commit(&connection, 200, vec![4_u8; 3_000]);
         for found in [
             &connection,
             &other,
-            &reader(&path),
-            &as_after_a_kill(&path).1,
+            &open_reader(&path),
+            &open_copy_after_kill(&path).1,
         ] {
-            is_whole(found);
+            assert_integrity(found);
             let rows = rows(found);
             assert_eq!(rows.len(), 41);
             assert!(rows.iter().all(|(_, body)| body.first() != Some(&2)));
         }
         drop(connection);
-        is_whole(&other);
+        assert_integrity(&other);
     }
 }
 
 #[test]
-fn in_a_commit_nothing_reaches_the_file_before_its_sync() {
+fn commit_writes_nothing_before_its_sync() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.db");
-    let connection = writer(&path, true);
+    let connection = open_writer(&path, true);
     connection.execute_batch(TABLE).unwrap();
-    set(&connection, "wal_checkpoint", "TRUNCATE");
-    let length = || std::fs::metadata(beside(&path, "-wal")).unwrap().len();
+    set_pragma(&connection, "wal_checkpoint", "TRUNCATE");
+    let wal_length = || {
+        std::fs::metadata(path_with_suffix(&path, "-wal"))
+            .unwrap()
+            .len()
+    };
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let committing = interzone_wal::commit();
-    // The log's head is synced when it begins anew, which ends the gathering; so it is begun again.
-    while length() == 0 {
-        connection.execute(PUT, (0, vec![6_u8; 60_000])).unwrap();
+    let batch = interzone_wal::commit();
+    // The WAL header is synced when the WAL restarts, which ends the buffering; so it is started again.
+    while wal_length() == 0 {
+        connection.execute(UPSERT, (0, vec![6_u8; 60_000])).unwrap();
     }
-    drop(committing);
-    let committing = interzone_wal::commit();
-    let begun = length();
+    drop(batch);
+    let batch = interzone_wal::commit();
+    let start_length = wal_length();
     for id in 1..8 {
-        connection.execute(PUT, (id, vec![6_u8; 3_000])).unwrap();
+        connection.execute(UPSERT, (id, vec![6_u8; 3_000])).unwrap();
     }
-    assert_eq!(length(), begun);
+    assert_eq!(wal_length(), start_length);
     connection.execute_batch("COMMIT").unwrap();
-    drop(committing);
-    assert!(length() > begun + 7 * 4_096);
-    assert_eq!(rows(&as_after_a_kill(&path).1).len(), 8);
+    drop(batch);
+    assert!(wal_length() > start_length + 7 * 4_096);
+    assert_eq!(rows(&open_copy_after_kill(&path).1).len(), 8);
 }
 
 #[test]
-fn where_the_engine_writes_on_after_a_sync_nothing_is_kept_back() {
+fn writes_after_a_sync_are_not_buffered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.db");
-    // On a disk that may tear what lies beside a write, the log is filled up to the next sector.
-    let careful = format!("file:{}?psow=0", path.display());
-    let connection = writer(Path::new(&careful), true);
+    // Without powersafe overwrite SQLite pads the WAL to the next sector.
+    let uri = format!("file:{}?psow=0", path.display());
+    let connection = open_writer(Path::new(&uri), true);
     connection.execute_batch(TABLE).unwrap();
-    let watching = reader(&path);
+    let watching = open_reader(&path);
     for id in 0..20 {
-        put(&connection, id, vec![5_u8; 3_000]);
+        insert_and_commit(&connection, id, vec![5_u8; 3_000]);
         assert_eq!(rows(&watching).len(), usize::try_from(id).unwrap() + 1);
     }
-    is_whole(&as_after_a_kill(&path).1);
+    assert_integrity(&open_copy_after_kill(&path).1);
 }
 
 #[test]
-fn a_log_that_is_cut_off_anywhere_keeps_every_commit_before_the_cut() {
+fn truncated_wal_keeps_every_commit_before_the_cut() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.db");
-    let connection = writer(&path, true);
+    let connection = open_writer(&path, true);
     connection.execute_batch(TABLE).unwrap();
-    let log = beside(&path, "-wal");
-    // How long the log was when each of them was acknowledged.
+    let wal = path_with_suffix(&path, "-wal");
+    // WAL length at each acknowledged commit.
     let mut acknowledged = Vec::new();
     for id in 0..40 {
-        put(&connection, id, vec![3_u8; 300]);
-        acknowledged.push(std::fs::metadata(&log).unwrap().len());
+        insert_and_commit(&connection, id, vec![3_u8; 300]);
+        acknowledged.push(std::fs::metadata(&wal).unwrap().len());
     }
     let end = acknowledged.last().copied().unwrap();
     for cut in (acknowledged[0]..=end).step_by(1_013).chain([end]) {
         let copied = tempfile::tempdir().unwrap();
         let copy = copied.path().join("copy.db");
         std::fs::copy(&path, &copy).unwrap();
-        let bytes = std::fs::read(&log).unwrap();
+        let bytes = std::fs::read(&wal).unwrap();
         let until = usize::try_from(cut).unwrap();
-        std::fs::write(beside(&copy, "-wal"), &bytes[..until]).unwrap();
+        std::fs::write(path_with_suffix(&copy, "-wal"), &bytes[..until]).unwrap();
         let after = Connection::open(&copy).unwrap();
-        let whole = acknowledged.iter().filter(|length| **length <= cut);
-        assert_eq!(rows(&after).len(), whole.count(), "cut at {cut}");
-        is_whole(&after);
+        let complete_commits = acknowledged.iter().filter(|length| **length <= cut);
+        assert_eq!(rows(&after).len(), complete_commits.count(), "cut at {cut}");
+        assert_integrity(&after);
     }
 }
 
 #[test]
-fn other_journals_and_larger_pages_are_as_they_were() {
+fn other_journal_modes_and_page_sizes_work() {
     for (mode, size) in [
         ("DELETE", 4096),
         ("TRUNCATE", 512),
@@ -365,46 +375,46 @@ fn other_journals_and_larger_pages_are_as_they_were() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it.db");
-        let files = interzone_wal::gathered().unwrap();
+        let vfs = interzone_wal::gathered().unwrap();
         let connection =
-            Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), files).unwrap();
-        set(&connection, "page_size", &size.to_string());
-        set(&connection, "journal_mode", mode);
-        set(&connection, "synchronous", "FULL");
+            Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), vfs).unwrap();
+        set_pragma(&connection, "page_size", &size.to_string());
+        set_pragma(&connection, "journal_mode", mode);
+        set_pragma(&connection, "synchronous", "FULL");
         connection.execute_batch(TABLE).unwrap();
         for id in 0..50 {
-            put(&connection, id, vec![4_u8; 70_000]);
+            insert_and_commit(&connection, id, vec![4_u8; 70_000]);
         }
-        assert_eq!(rows(&reader(&path)).len(), 50, "{mode} {size}");
-        is_whole(&connection);
+        assert_eq!(rows(&open_reader(&path)).len(), 50, "{mode} {size}");
+        assert_integrity(&connection);
         drop(connection);
-        is_whole(&reader(&path));
+        assert_integrity(&open_reader(&path));
     }
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_refused_as_ever() {
-    let files = interzone_wal::gathered().unwrap();
+fn missing_folder_fails_with_cannot_open() {
+    let vfs = interzone_wal::gathered().unwrap();
     let path = Path::new("/nonexistent/it.db");
-    let refused = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), files);
-    let code = refused.unwrap_err().sqlite_error_code();
+    let opened = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs);
+    let code = opened.unwrap_err().sqlite_error_code();
     assert_eq!(code, Some(rusqlite::ErrorCode::CannotOpen));
 }
 
 #[test]
-fn many_threads_have_a_name_and_a_log_each() {
+fn threads_write_separate_databases_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
         for number in 0..8 {
             let path = folder.path().join(format!("{number}.db"));
             scope.spawn(move || {
-                let connection = writer(&path, true);
+                let connection = open_writer(&path, true);
                 connection.execute_batch(TABLE).unwrap();
                 for id in 0..100 {
-                    put(&connection, id, vec![5_u8; 2_000]);
+                    insert_and_commit(&connection, id, vec![5_u8; 2_000]);
                 }
-                assert_eq!(rows(&reader(&path)).len(), 100);
-                is_whole(&connection);
+                assert_eq!(rows(&open_reader(&path)).len(), 100);
+                assert_integrity(&connection);
             });
         }
     });

@@ -1,45 +1,45 @@
-//! The messages that are measured, as a client would send them: compact, with nothing odd in them.
+//! Measured messages, as a client would send them: compact and well-formed.
 
-/// One message, and what it may cost.
-pub(crate) struct Case {
+/// A message and its threshold.
+pub(crate) struct EnvelopeCase {
     pub(crate) name: &'static str,
-    /// Makes the message: only the one that is asked for, as the large one takes a while.
+    /// Builds the message; lazily, because the large one takes a while.
     pub(crate) message: fn() -> String,
-    /// The most instructions that we may need, as a share of the reference's.
-    pub(crate) bar: f64,
-    /// How often to serve the message under valgrind: often enough to drown a stray instruction.
+    /// Maximum ratio of our instructions to the reference's.
+    pub(crate) max_ratio: f64,
+    /// Number of repetitions under valgrind, enough to make stray instructions negligible.
     pub(crate) rounds: u32,
 }
 
 /// All cases, small to large.
-pub(crate) const CASES: [Case; 4] = [
-    Case {
+pub(crate) const CASES: [EnvelopeCase; 4] = [
+    EnvelopeCase {
         name: "200 B request",
         message: || small(42),
-        bar: 0.55,
+        max_ratio: 0.55,
         rounds: 1000,
     },
-    Case {
+    EnvelopeCase {
         name: "2 KB request",
         message: || SUBMISSION.to_owned(),
-        bar: 0.85,
+        max_ratio: 0.85,
         rounds: 500,
     },
-    Case {
+    EnvelopeCase {
         name: "100-request batch",
         message: batch,
-        bar: 0.40,
+        max_ratio: 0.40,
         rounds: 20,
     },
-    Case {
+    EnvelopeCase {
         name: "5 MB artifact",
         message: artifact,
-        bar: 1.0,
+        max_ratio: 1.0,
         rounds: 4,
     },
 ];
 
-/// Messages that are not measured, but on which contenders must agree all the same.
+/// Messages that are not measured, but that all contenders must answer alike.
 pub(crate) const CONTROLS: [&str; 5] = [
     r#"{"jsonrpc":"2.0","method":"tasks.get","params":{"taskId":"task-1"}}"#,
     r#"{"jsonrpc":"2.0","method":"tasks.unheard_of","id":4}"#,
@@ -60,11 +60,11 @@ fn batch() -> String {
     format!("[{}]", requests.join(","))
 }
 
-/// A file of five megabytes, as the base64 text that a `FilePart` carries.
+/// A file of five megabytes as base64 in a `FilePart`.
 fn artifact() -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const LENGTH: usize = 5_000_000;
-    // Any spread of characters will do, as long as it is the same in every run.
+    // Any distribution will do, as long as it is the same in every run.
     let mut state: u32 = 2_463_534_242;
     let content: String = (0..LENGTH)
         .filter_map(|_| {
@@ -81,7 +81,7 @@ fn artifact() -> String {
     )
 }
 
-/// A task with a text, data and a reference, metadata, escapes and letters beyond ASCII.
+/// A task with text, data and a reference, metadata, escapes and non-ASCII letters.
 const SUBMISSION: &str = concat!(
     r#"{"jsonrpc":"2.0","id":"3f0c9a52-7d1e-4b8a-9c33-5a1f6e2d8b47","method":"tasks.create","params":{"#,
     r#""initialMessage":{"role":"user","agentId":"agent-procurement-eu-01","timestamp":"2026-03-04T09:15:27.481Z","parts":["#,

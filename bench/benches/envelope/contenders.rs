@@ -1,9 +1,11 @@
-//! Three servers that do the same job: take bytes in, tell requests from notifications, find the
-//! method by its name and answer with the same result.
+//! Three servers with the same job: parse bytes, tell requests from notifications, dispatch by method name
+//! and write the same response.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::cases::{CASES, CONTROLS};
-use interzone_jsonrpc::{Answers, Error, ErrorCode, Item, Message, Parsed, Policy, parse};
+use interzone_jsonrpc::{
+    ErrorCode, ErrorObject, Item, Message, Parsed, Policy, ResponseWriter, parse,
+};
 use jsonrpsee_types::error::ErrorCode as JsonrpseeCode;
 use jsonrpsee_types::{Id, InvalidRequest, Notification, Request, Response, ResponsePayload};
 use serde::Serialize;
@@ -13,66 +15,66 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::io;
 
-/// A way to serve a message: bytes in, and bytes out where an answer is due.
-pub(crate) struct Contender {
+/// A server: bytes in, response bytes out.
+pub(crate) struct EnvelopeContender {
     pub(crate) name: &'static str,
     pub(crate) serve: fn(&[u8]) -> Option<Vec<u8>>,
 }
 
-/// Whom the bars are for.
+/// The contender that the thresholds apply to.
 pub(crate) const SUBJECT: &str = "interzone-jsonrpc";
-/// Whom everybody is compared with.
+/// The contender that all are compared with.
 pub(crate) const REFERENCE: &str = "jsonrpsee-types";
 
-pub(crate) const CONTENDERS: [Contender; 3] = [
-    Contender {
+pub(crate) const CONTENDERS: [EnvelopeContender; 3] = [
+    EnvelopeContender {
         name: SUBJECT,
         serve: interzone,
     },
-    Contender {
+    EnvelopeContender {
         name: REFERENCE,
         serve: jsonrpsee,
     },
-    Contender {
+    EnvelopeContender {
         name: "serde_json::Value",
-        serve: value,
+        serve: serde_value,
     },
 ];
 
-/// Makes sure that all contenders give the same answers, so that none wins by doing less.
-pub(crate) fn agree() -> Result<(), Failure> {
+/// Checks that all contenders give the same responses, so that none wins by doing less.
+pub(crate) fn check_agreement() -> Result<(), BenchError> {
     let cases = CASES.iter().map(|case| (case.message)());
     for message in cases.chain(CONTROLS.map(str::to_owned)) {
         let mut first = None;
         for contender in &CONTENDERS {
-            let answer = match (contender.serve)(message.as_bytes()) {
+            let response = match (contender.serve)(message.as_bytes()) {
                 Some(bytes) => Some(serde_json::from_slice::<Value>(&bytes)?),
                 None => None,
             };
-            if *first.get_or_insert_with(|| answer.clone()) != answer {
+            if *first.get_or_insert_with(|| response.clone()) != response {
                 let shown: String = message.chars().take(300).collect();
-                let complaint = format!("{} answers {answer:?} to {shown}", contender.name);
-                return Err(io::Error::other(complaint).into());
+                let error = format!("{} answers {response:?} to {shown}", contender.name);
+                return Err(io::Error::other(error).into());
             }
         }
     }
     Ok(())
 }
 
-/// What every handler returns.
+/// Result of every handler.
 #[derive(Clone, Serialize)]
-struct Outcome {
+struct HandlerResult {
     r#type: &'static str,
     #[serde(rename = "taskId")]
     task_id: &'static str,
 }
 
-/// The handler behind all three: nothing where there is no such method.
-fn handle<P>(method: &str, params: Option<P>) -> Option<Outcome> {
+/// The handler of all contenders; `None` for an unknown method.
+fn handle<P>(method: &str, params: Option<P>) -> Option<HandlerResult> {
     match method {
         "tasks.create" | "tasks.send" | "tasks.get" => {
             black_box(params);
-            Some(Outcome {
+            Some(HandlerResult {
                 r#type: "task",
                 task_id: "task-01HX5K6Q3M8Z",
             })
@@ -83,30 +85,31 @@ fn handle<P>(method: &str, params: Option<P>) -> Option<Outcome> {
 
 fn interzone(bytes: &[u8]) -> Option<Vec<u8>> {
     let parsed = parse(bytes, &Policy::SERVER);
-    let mut answers = Answers::to(&parsed);
+    let mut writer = ResponseWriter::for_parsed(&parsed);
     let mut serve = |item: Item| match item {
         Ok(Message::Request(request)) => {
             match handle(request.method(), request.params().map(|raw| raw.as_str())) {
-                Some(outcome) => answers.result(&request, &outcome).unwrap_or_default(),
-                None => answers.push(&request.fail(Error::standard(ErrorCode::METHOD_NOT_FOUND))),
+                Some(outcome) => writer.result(&request, &outcome).unwrap_or_default(),
+                None => {
+                    writer.push(&request.fail(ErrorObject::standard(ErrorCode::METHOD_NOT_FOUND)))
+                }
             }
         }
         Ok(Message::Notification(note)) => {
             handle(note.method(), note.params().map(|raw| raw.as_str()));
         }
         Ok(Message::Response(_)) => {}
-        Err(rejection) => answers.extend(rejection.answer().as_ref()),
+        Err(rejection) => writer.extend(rejection.response().as_ref()),
     };
     match parsed {
         Parsed::One(item) => serve(item),
         Parsed::Batch(items) => items.into_iter().for_each(serve),
     }
-    answers.finish()
+    writer.finish()
 }
 
-/// What jsonrpsee-server 0.26 does in `handle_rpc_call`, with what it adds left out in its favour:
-/// extensions, size limits, futures, a buffer for each response, and reading its own responses
-/// again to make raw values of them.
+/// `handle_rpc_call` of jsonrpsee-server 0.26, without (in its favour) extensions, size limits, futures, a
+/// buffer per response, and parsing its own responses again into raw values.
 fn jsonrpsee(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
@@ -193,34 +196,34 @@ fn jsonrpsee_fail(id: Id<'_>, code: JsonrpseeCode, out: &mut Vec<u8>) {
     serde_json::to_writer(out, &response).unwrap_or_default();
 }
 
-/// What one writes without a library: everything becomes a tree of values, both ways.
-fn value(bytes: &[u8]) -> Option<Vec<u8>> {
-    let answer = match serde_json::from_slice::<Value>(bytes) {
+/// Server without a library: everything is parsed into and written from `serde_json::Value`.
+fn serde_value(bytes: &[u8]) -> Option<Vec<u8>> {
+    let response = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Array(items)) if !items.is_empty() => {
-            let answers: Vec<Value> = items.into_iter().filter_map(value_call).collect();
-            Some(Value::Array(answers)).filter(|answers| *answers != json!([]))
+            let responses: Vec<Value> = items.into_iter().filter_map(value_call).collect();
+            Some(Value::Array(responses)).filter(|answers| *answers != json!([]))
         }
         Ok(single) => value_call(single),
         Err(_) => Some(value_fail(&Value::Null, -32700, "Parse error")),
     }?;
-    serde_json::to_vec(&answer).ok()
+    serde_json::to_vec(&response).ok()
 }
 
 fn value_call(message: Value) -> Option<Value> {
     let invalid = || Some(value_fail(&Value::Null, -32600, "Invalid request"));
-    let Value::Object(mut members) = message else {
+    let Value::Object(mut fields) = message else {
         return invalid();
     };
     let (Some("2.0"), Some(Value::String(method))) = (
-        members.get("jsonrpc").and_then(Value::as_str),
-        members.get("method"),
+        fields.get("jsonrpc").and_then(Value::as_str),
+        fields.get("method"),
     ) else {
         return invalid();
     };
-    let outcome = handle(method, members.get("params"));
-    let id = members.remove("id")?;
+    let outcome = handle(method, fields.get("params"));
+    let id = fields.remove("id")?;
     Some(match outcome {
-        Some(Outcome { r#type, task_id }) => {
+        Some(HandlerResult { r#type, task_id }) => {
             json!({"jsonrpc": "2.0", "id": id, "result": {"type": r#type, "taskId": task_id}})
         }
         None => value_fail(&id, -32601, "Method not found"),

@@ -1,9 +1,9 @@
-//! What it costs to take a message in, find out what it is, and answer it.
+//! Cost of parsing a message, classifying it and writing the response.
 //!
 //! `cargo bench -p interzone-bench --bench envelope` prints one table; `-- --check-bars` makes a
-//! missed bar an error. What the numbers mean stands in `docs/performance.md`.
+//! missed threshold an error. The results are explained in `docs/performance.md`.
 
-#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(
     clippy::print_stderr,
     reason = "a warning must not end up in the table"
@@ -12,22 +12,22 @@
 mod cases;
 mod contenders;
 
-use cases::{CASES, Case};
-use contenders::{CONTENDERS, Contender, REFERENCE, SUBJECT};
-use interzone_bench::table::{Table, grouped};
+use cases::{CASES, EnvelopeCase};
+use contenders::{CONTENDERS, EnvelopeContender, REFERENCE, SUBJECT};
+use interzone_bench::table::{Table, format_thousands};
 use interzone_bench::{callgrind, clock};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, io};
 
-/// The hidden first argument with which this program runs itself under valgrind.
-const COUNT: &str = "--count";
+/// Hidden first argument with which this program runs itself under valgrind.
+const COUNT_ARG: &str = "--count";
 
-/// Rounds on the clock; odd, so that one of them is the median.
+/// Timing rounds; odd, so that one of them is the median.
 const ROUNDS: usize = 41;
 
-type Failure = Box<dyn std::error::Error>;
+type BenchError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     match run() {
@@ -39,21 +39,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<ExitCode, Failure> {
+fn run() -> Result<ExitCode, BenchError> {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    if let [COUNT, contender, case, rounds] = *args {
+    if let [COUNT_ARG, contender, case, rounds] = *args {
         repeat(contender, case, rounds.parse()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    contenders::agree()?;
+    contenders::check_agreement()?;
     // `cargo bench` says `--bench`; a test run over all targets does not, and must not take long.
     if !args.contains(&"--bench") {
         println!("all contenders give the same answers; measure with `cargo bench`");
         return Ok(ExitCode::SUCCESS);
     }
-    let bars_met = measure()?;
-    let failed = args.contains(&"--check-bars") && !bars_met;
+    let is_met = measure()?;
+    let failed = args.contains(&"--check-bars") && !is_met;
     Ok(if failed {
         ExitCode::FAILURE
     } else {
@@ -61,39 +61,39 @@ fn run() -> Result<ExitCode, Failure> {
     })
 }
 
-/// What runs under valgrind: one contender, one case, so many times.
-fn repeat(contender: &str, case: &str, rounds: u32) -> Result<(), Failure> {
+/// Runs one contender and case repeatedly, under valgrind.
+fn repeat(contender_name: &str, case_name: &str, rounds: u32) -> Result<(), BenchError> {
     let unknown = || io::Error::other("no such contender or case");
     let contender = CONTENDERS
         .iter()
-        .find(|known| known.name == contender)
+        .find(|contender| contender.name == contender_name)
         .ok_or_else(unknown)?;
     let case = CASES
         .iter()
-        .find(|known| known.name == case)
+        .find(|case| case.name == case_name)
         .ok_or_else(unknown)?;
     let message = (case.message)();
     for _ in 0..rounds {
-        once(contender, &message);
+        serve_once(contender, &message);
     }
     Ok(())
 }
 
-fn once(contender: &Contender, message: &str) {
+fn serve_once(contender: &EnvelopeContender, message: &str) {
     black_box((contender.serve)(black_box(message.as_bytes())));
 }
 
-struct Measured {
+struct EnvelopeMeasurement {
     instructions: Option<u64>,
     time: Duration,
 }
 
-/// Prints the table and the bars; tells whether every bar is met.
-fn measure() -> Result<bool, Failure> {
-    let counted = callgrind::is_available();
-    if !counted {
+/// Prints the table and the thresholds; returns true if all are met.
+fn measure() -> Result<bool, BenchError> {
+    let can_count = callgrind::is_available();
+    if !can_count {
         eprintln!(
-            "\n*** VALGRIND IS NOT INSTALLED: instruction counts are skipped, no bar is judged. ***\n"
+            "\n*** VALGRIND IS NOT INSTALLED: instruction counts are skipped, no threshold is checked. ***\n"
         );
     }
     let mut table = Table::new([
@@ -104,51 +104,65 @@ fn measure() -> Result<bool, Failure> {
         "time µs",
         "ratio",
     ]);
-    let mut bars = Vec::new();
+    let mut ratios = Vec::new();
     for case in &CASES {
         let message = (case.message)();
-        let label = format!("{} ({} B)", case.name, grouped(message.len() as u64));
-        let measured = measure_case(case, &message, counted)?;
-        let Some(reference) = at(&measured, REFERENCE) else {
+        let label = format!(
+            "{} ({} B)",
+            case.name,
+            format_thousands(message.len() as u64)
+        );
+        let measured = measure_case(case, &message, can_count)?;
+        let Some(reference) = find_measurement(&measured, REFERENCE) else {
             return Err(io::Error::other("the reference was not measured").into());
         };
-        for (contender, measure) in CONTENDERS.iter().zip(&measured) {
+        for (contender, measurement) in CONTENDERS.iter().zip(&measured) {
             table.push([
                 label.clone(),
                 contender.name.to_owned(),
-                measure.instructions.map_or_else(|| "–".to_owned(), grouped),
-                instruction_ratio(measure, reference)
+                measurement
+                    .instructions
+                    .map_or_else(|| "–".to_owned(), format_thousands),
+                instruction_ratio(measurement, reference)
                     .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
-                format!("{:.2}", measure.time.as_secs_f64() * 1e6),
+                format!("{:.2}", measurement.time.as_secs_f64() * 1e6),
                 format!(
                     "{:.2}",
-                    measure.time.as_secs_f64() / reference.time.as_secs_f64()
+                    measurement.time.as_secs_f64() / reference.time.as_secs_f64()
                 ),
             ]);
         }
-        let ratio = at(&measured, SUBJECT).and_then(|ours| instruction_ratio(ours, reference));
-        bars.push((case, ratio));
+        let ratio = find_measurement(&measured, SUBJECT)
+            .and_then(|ours| instruction_ratio(ours, reference));
+        ratios.push((case, ratio));
     }
     println!("{table}");
-    println!("Bars: instructions of {SUBJECT} as a share of {REFERENCE}'s.");
-    for (case, ratio) in &bars {
+    println!("Thresholds: instructions of {SUBJECT} relative to {REFERENCE}.");
+    for (case, ratio) in &ratios {
         let verdict = match ratio {
-            None => "not judged".to_owned(),
-            Some(ratio) if *ratio <= case.bar => format!("{ratio:.3}  met"),
+            None => "not checked".to_owned(),
+            Some(ratio) if *ratio <= case.max_ratio => format!("{ratio:.3}  met"),
             Some(ratio) => format!("{ratio:.3}  MISSED"),
         };
-        println!("  {:<18} at most {:.2}: {verdict}", case.name, case.bar);
+        println!(
+            "  {:<18} at most {:.2}: {verdict}",
+            case.name, case.max_ratio
+        );
     }
-    // A bar that was not judged counts as missed: a check that checked nothing must not pass.
-    Ok(bars
+    // An unchecked threshold counts as missed: a check that checked nothing must not pass.
+    Ok(ratios
         .iter()
-        .all(|(case, ratio)| ratio.is_some_and(|ratio| ratio <= case.bar)))
+        .all(|(case, ratio)| ratio.is_some_and(|ratio| ratio <= case.max_ratio)))
 }
 
-fn measure_case(case: &Case, message: &str, counted: bool) -> Result<Vec<Measured>, Failure> {
+fn measure_case(
+    case: &EnvelopeCase,
+    message: &str,
+    can_count: bool,
+) -> Result<Vec<EnvelopeMeasurement>, BenchError> {
     let mut calls: Vec<_> = CONTENDERS
         .iter()
-        .map(|contender| move || once(contender, message))
+        .map(|contender| move || serve_once(contender, message))
         .collect();
     let mut turns: Vec<&mut dyn FnMut()> = Vec::new();
     for call in &mut calls {
@@ -157,23 +171,31 @@ fn measure_case(case: &Case, message: &str, counted: bool) -> Result<Vec<Measure
     let times = clock::medians(&mut turns, ROUNDS);
     let mut measured = Vec::new();
     for (contender, time) in CONTENDERS.iter().zip(times) {
-        let instructions = if counted {
-            let args = [COUNT, contender.name, case.name];
+        let instructions = if can_count {
+            let args = [COUNT_ARG, contender.name, case.name];
             Some(callgrind::instructions_per_round(&args, case.rounds)?)
         } else {
             None
         };
-        measured.push(Measured { instructions, time });
+        measured.push(EnvelopeMeasurement { instructions, time });
     }
     Ok(measured)
 }
 
-/// What was measured of the contender of that name.
-fn at<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
-    let index = CONTENDERS.iter().position(|known| known.name == name)?;
+/// The measurement of the contender with this name.
+fn find_measurement<'a>(
+    measured: &'a [EnvelopeMeasurement],
+    name: &str,
+) -> Option<&'a EnvelopeMeasurement> {
+    let index = CONTENDERS
+        .iter()
+        .position(|contender| contender.name == name)?;
     measured.get(index)
 }
 
-fn instruction_ratio(of: &Measured, to: &Measured) -> Option<f64> {
-    Some(of.instructions? as f64 / to.instructions? as f64)
+fn instruction_ratio(
+    subject: &EnvelopeMeasurement,
+    reference: &EnvelopeMeasurement,
+) -> Option<f64> {
+    Some(subject.instructions? as f64 / reference.instructions? as f64)
 }

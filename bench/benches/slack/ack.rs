@@ -1,80 +1,91 @@
-//! Acknowledgement: 200 events a second, most of them for nobody here, as in a workspace where people talk.
+//! Acknowledgement latency at 200 events a second, most of them not for the bot, as in a busy workspace.
 
-use crate::event::{Kind, Said};
-use crate::place::{PEOPLE, Place};
-use crate::sender::Sender;
-use crate::{millis, once, share};
-use interzone_bench::bars::{bar, exceeded_by};
+use crate::event::{PostKind, PostedMessage};
+use crate::fixture::{SlackFixture, USERS};
+use crate::sender::EventSender;
+use crate::{exactly_once, millis, to_f64};
+use interzone_bench::thresholds::{check_threshold, exceeded_by};
 use std::time::{Duration, Instant};
 
-/// Between two events.
-const EVERY: Duration = Duration::from_millis(5);
+/// Interval between events.
+const EVENT_INTERVAL: Duration = Duration::from_millis(5);
 const CONNECTIONS: usize = 16;
-/// How long the answers may take after the last event.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout for the answers after the last event.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
-pub(crate) async fn measure(place: &Place, time: Duration) {
-    let count = usize::try_from(time.as_millis() / EVERY.as_millis()).unwrap();
-    let (requests, questions) = mixed(place, count);
-    let sender = Sender::open(place.verify.port, &place.tls, CONNECTIONS).await;
-    let before = place.processor();
-    let began = Instant::now();
-    let waits = sender.pace(requests.into_iter(), EVERY).await;
-    let rate = share(waits.len()) / began.elapsed().as_secs_f64();
-    let after = place.processor();
+pub(crate) async fn measure(fixture: &SlackFixture, time: Duration) {
+    let count = usize::try_from(time.as_millis() / EVENT_INTERVAL.as_millis()).unwrap();
+    let (requests, questions) = mixed_events(fixture, count);
+    let sender = EventSender::open(fixture.verification.port, &fixture.tls, CONNECTIONS).await;
+    let before = fixture.cpu_seconds();
+    let start = Instant::now();
+    let waits = sender
+        .send_at_interval(requests.into_iter(), EVENT_INTERVAL)
+        .await;
+    let rate = to_f64(waits.len()) / start.elapsed().as_secs_f64();
+    let after = fixture.cpu_seconds();
     println!("\n# acknowledgement: {count} events, {rate:.0} a second");
     println!(
         "{:>12} {:>9} {:>9} {:>9}",
-        "", "median ms", "p99 ms", "most ms"
+        "", "median ms", "p99 ms", "max ms"
     );
-    let by = |percent| millis(exceeded_by(&waits, percent).unwrap_or_default());
-    let most = waits.last().copied().unwrap_or_default();
+    let percentile = |percent| millis(exceeded_by(&waits, percent).unwrap_or_default());
+    let max = waits.last().copied().unwrap_or_default();
     println!(
         "{:>12} {:>9.2} {:>9.2} {:>9.2}",
         "",
-        by(50),
-        by(1),
-        millis(most)
+        percentile(50),
+        percentile(1),
+        millis(max)
     );
-    let used = |zone: usize| (after.get(zone).unwrap() - before.get(zone).unwrap()) * 1e2;
-    let seconds = began.elapsed().as_secs_f64();
+    let cpu_percent = |zone: usize| (after.get(zone).unwrap() - before.get(zone).unwrap()) * 1e2;
+    let seconds = start.elapsed().as_secs_f64();
     println!(
-        "{:>12} verify had {:.0}% and execute {:.0}% of a core, answering beside",
+        "{:>12} CPU: verification {:.0}%, execution {:.0}% of a core, including answers",
         "",
-        used(0) / seconds,
-        used(1) / seconds
+        cpu_percent(0) / seconds,
+        cpu_percent(1) / seconds
     );
-    bar("acknowledgement, p99 ms", by(1), true, 50.0);
+    check_threshold("acknowledgement, p99 ms", percentile(1), true, 50.0);
 
-    let rest = Instant::now();
-    let all = place.over(&questions, PATIENCE).await;
-    let took = rest.elapsed().as_secs_f64();
-    match all {
-        true => println!(
-            "{:>12} the last answer came {took:.1} s after the last event",
-            ""
-        ),
-        false => println!("{:>12} not all answers came within {took:.0} s", ""),
+    let last_event = Instant::now();
+    let all_answered = fixture
+        .wait_until_finished(&questions, ANSWER_TIMEOUT)
+        .await;
+    let took = last_event.elapsed().as_secs_f64();
+    match all_answered {
+        true => println!("{:>12} last answer {took:.1} s after the last event", ""),
+        false => println!("{:>12} not all answered within {took:.0} s", ""),
     }
-    once::judge(place, &questions, "at 200 a second").await;
+    exactly_once::check_outcome(fixture, &questions, "at 200/s").await;
 }
 
-/// The events and the questions among them. In ten there are a DM, a mention with its twin, a repetition of
-/// both questions, an edit, and four that are chatter.
-fn mixed(place: &Place, count: usize) -> (Vec<Vec<u8>>, Vec<Said>) {
+/// Events and the questions among them. Ten events are: a DM, a mention with its duplicate event, a retry of
+/// both questions, an edit, and four unrelated messages.
+fn mixed_events(fixture: &SlackFixture, count: usize) -> (Vec<Vec<u8>>, Vec<PostedMessage>) {
     let (mut requests, mut questions) = (Vec::new(), Vec::new());
-    let signer = &place.signer;
+    let signer = &fixture.signer;
     for round in 0..count.div_ceil(10) {
-        let say = |kind, apart: usize| place.say(round + apart, kind);
-        let (dm, mention) = (say(Kind::Dm, 0), say(Kind::Mention, PEOPLE / 2));
-        let chatter: Vec<Said> = (1..5).map(|apart| say(Kind::Chatter, apart)).collect();
+        let post = |kind, offset: usize| fixture.post(round + offset, kind);
+        let (dm, mention) = (post(PostKind::Dm, 0), post(PostKind::Mention, USERS / 2));
+        let chatter: Vec<PostedMessage> = (1..5)
+            .map(|offset| post(PostKind::Unrelated, offset))
+            .collect();
         requests.push(signer.request(&dm.event()));
         requests.push(signer.request(&mention.event()));
-        requests.push(signer.request(&mention.twin()));
-        requests.extend(chatter.iter().map(|one| signer.request(&one.event())));
-        requests.extend(chatter.first().map(|one| signer.request(&one.changed())));
-        requests.push(signer.again(&dm.event()));
-        requests.push(signer.again(&mention.event()));
+        requests.push(signer.request(&mention.duplicate_event()));
+        requests.extend(
+            chatter
+                .iter()
+                .map(|message| signer.request(&message.event())),
+        );
+        requests.extend(
+            chatter
+                .first()
+                .map(|message| signer.request(&message.edit_event())),
+        );
+        requests.push(signer.retry_request(&dm.event()));
+        requests.push(signer.retry_request(&mention.event()));
         questions.extend([dm, mention]);
     }
     (requests, questions)

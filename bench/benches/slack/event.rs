@@ -1,4 +1,4 @@
-//! Events as Slack words and signs them.
+//! Slack events with their signatures.
 
 use hmac::{Hmac, KeyInit, Mac};
 use interzone_playground::seed;
@@ -7,58 +7,58 @@ use sha2::Sha256;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What somebody writes.
+/// Kind of a posted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A question to the bot alone.
+pub(crate) enum PostKind {
+    /// A direct message to the bot.
     Dm,
-    /// A question in a channel.
+    /// A mention of the bot in a channel.
     Mention,
-    /// Nothing for the bot.
-    Chatter,
+    /// A message not for the bot.
+    Unrelated,
 }
 
-/// What somebody wrote.
+/// A posted message.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
-    pub(crate) kind: Kind,
-    /// No other has it.
+pub(crate) struct PostedMessage {
+    pub(crate) kind: PostKind,
+    /// Unique number.
     pub(crate) number: u64,
     pub(crate) user: String,
     pub(crate) channel: String,
     pub(crate) ts: String,
     pub(crate) text: String,
-    /// The word that a right answer has in it, and no other.
-    pub(crate) word: String,
+    /// Unique word that the correct answer contains.
+    pub(crate) marker: String,
 }
 
-impl Said {
-    /// The event that tells of it: of a mention the one that names it so.
+impl PostedMessage {
+    /// The event for this message; `app_mention` for a mention.
     pub(crate) fn event(&self) -> String {
         let mut event = self.message();
         match self.kind {
-            Kind::Mention => put(&mut event, "type", "app_mention"),
-            Kind::Dm => put(&mut event, "channel_type", "im"),
-            Kind::Chatter => put(&mut event, "channel_type", "channel"),
+            PostKind::Mention => set_field(&mut event, "type", "app_mention"),
+            PostKind::Dm => set_field(&mut event, "channel_type", "im"),
+            PostKind::Unrelated => set_field(&mut event, "channel_type", "channel"),
         }
-        enveloped(&format!("Ev0BENCH{}", self.number), &event)
+        envelope(&format!("Ev0BENCH{}", self.number), &event)
     }
 
-    /// The other event that tells of a mention.
-    pub(crate) fn twin(&self) -> String {
+    /// The second event that Slack sends for a mention.
+    pub(crate) fn duplicate_event(&self) -> String {
         let mut event = self.message();
-        put(&mut event, "channel_type", "channel");
-        enveloped(&format!("Ev0TWIN{}", self.number), &event)
+        set_field(&mut event, "channel_type", "channel");
+        envelope(&format!("Ev0TWIN{}", self.number), &event)
     }
 
-    /// An event that it was changed, which is nothing for the bot.
-    pub(crate) fn changed(&self) -> String {
+    /// An edit event, which the bot ignores.
+    pub(crate) fn edit_event(&self) -> String {
         let event = json!({
             "type": "message", "subtype": "message_changed", "hidden": true, "channel": self.channel,
             "channel_type": "channel", "ts": self.ts, "event_ts": self.ts,
             "message": self.message(), "previous_message": self.message(),
         });
-        enveloped(&format!("Ev0EDIT{}", self.number), &event)
+        envelope(&format!("Ev0EDIT{}", self.number), &event)
     }
 
     fn message(&self) -> Value {
@@ -70,13 +70,13 @@ impl Said {
     }
 }
 
-fn put(event: &mut Value, name: &str, value: &str) {
+fn set_field(event: &mut Value, name: &str, value: &str) {
     if let Some(fields) = event.as_object_mut() {
         fields.insert(name.to_owned(), value.into());
     }
 }
 
-fn enveloped(id: &str, event: &Value) -> String {
+fn envelope(id: &str, event: &Value) -> String {
     json!({
         "token": "measurement", "team_id": seed::TEAM, "context_team_id": seed::TEAM,
         "context_enterprise_id": null, "api_app_id": seed::APP, "event": event,
@@ -89,30 +89,30 @@ fn enveloped(id: &str, event: &Value) -> String {
 }
 
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+    elapsed.unwrap_or_default().as_secs()
 }
 
-/// Signs requests.
-pub(crate) struct Signer(Hmac<Sha256>);
+/// Signs event requests.
+pub(crate) struct SlackSigner(Hmac<Sha256>);
 
-impl Signer {
+impl SlackSigner {
     pub(crate) fn new(secret: &str) -> Self {
         Self(Hmac::new_from_slice(secret.as_bytes()).unwrap())
     }
 
-    /// The bytes of a request that tells of an event for the first time.
+    /// Bytes of the first request for an event.
     pub(crate) fn request(&self, body: &str) -> Vec<u8> {
-        self.signed(body, "")
+        self.sign(body, "")
     }
 
-    /// The same as Slack sends it once more, because it has not heard that it was taken.
-    pub(crate) fn again(&self, body: &str) -> Vec<u8> {
+    /// Bytes of a retry request, which Slack sends without an acknowledgement.
+    pub(crate) fn retry_request(&self, body: &str) -> Vec<u8> {
         let retry = "x-slack-retry-num: 1\r\nx-slack-retry-reason: http_timeout\r\n";
-        self.signed(body, retry)
+        self.sign(body, retry)
     }
 
-    fn signed(&self, body: &str, more: &str) -> Vec<u8> {
+    fn sign(&self, body: &str, extra_headers: &str) -> Vec<u8> {
         let time = now();
         let mut mac = self.0.clone();
         mac.update(format!("v0:{time}:").as_bytes());
@@ -125,7 +125,7 @@ impl Signer {
         format!(
             "POST /slack/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              user-agent: Slackbot 1.0 (+https://api.slack.com/robots)\r\n\
-             x-slack-request-timestamp: {time}\r\nx-slack-signature: {signature}\r\n{more}\
+             x-slack-request-timestamp: {time}\r\nx-slack-signature: {signature}\r\n{extra_headers}\
              content-length: {length}\r\n\r\n{body}"
         )
         .into_bytes()

@@ -1,5 +1,5 @@
-//! Sends as Slack does: each event when its time has come, whether or not those before it are acknowledged,
-//! on connections that are kept.
+//! Open-loop sender like Slack: each event is sent on schedule, whether or not earlier ones are acknowledged,
+//! on keep-alive connections.
 
 use interzone_bench::connection::Connection;
 use rustls::ClientConfig;
@@ -9,63 +9,63 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Connections at the same time.
-const CONNECTIONS: usize = 32;
-/// A connection that has rested for so long is not used again: the zone closes one that has never asked
-/// anything after ten seconds, and others after 75.
-const RESTED: Duration = Duration::from_secs(5);
+/// Maximum number of concurrent connections.
+const MAX_CONNECTIONS: usize = 32;
+/// A connection idle for longer is not reused: the zone closes one without any request after ten seconds,
+/// and others after 75.
+const MAX_IDLE: Duration = Duration::from_secs(5);
 
-/// The way to a zone's door. Cheap to clone.
+/// Sends events to a zone. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Sender(Arc<Kept>);
+pub(crate) struct EventSender(Arc<ConnectionPool>);
 
-struct Kept {
+struct ConnectionPool {
     port: u16,
     tls: Arc<ClientConfig>,
-    room: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<(Connection, Instant)>>,
 }
 
-impl Sender {
+impl EventSender {
     /// A sender with some connections open.
     pub(crate) async fn open(port: u16, tls: &Arc<ClientConfig>, connections: usize) -> Self {
         let mut idle = Vec::new();
         for _ in 0..connections {
             idle.push((Connection::open(port, tls).await, Instant::now()));
         }
-        Self(Arc::new(Kept {
+        Self(Arc::new(ConnectionPool {
             port,
             tls: tls.clone(),
-            room: Semaphore::new(CONNECTIONS),
+            permits: Semaphore::new(MAX_CONNECTIONS),
             idle: Mutex::new(idle),
         }))
     }
 
     /// Sends an event, and waits until it is acknowledged.
     pub(crate) async fn send(&self, request: &[u8]) {
-        let kept = &*self.0;
-        let _room = kept.room.acquire().await.unwrap();
-        let idle = || kept.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let rested = idle().pop().filter(|(_, used)| used.elapsed() < RESTED);
-        let mut connection = match rested {
+        let pool = &*self.0;
+        let _permit = pool.permits.acquire().await.unwrap();
+        let idle = || pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let reusable = idle().pop().filter(|(_, used)| used.elapsed() < MAX_IDLE);
+        let mut connection = match reusable {
             Some((connection, _)) => connection,
-            None => Connection::open(kept.port, &kept.tls).await,
+            None => Connection::open(pool.port, &pool.tls).await,
         };
-        let (status, body) = connection.ask(request).await;
+        let (status, body) = connection.request(request).await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(body));
         idle().push((connection, Instant::now()));
     }
 
-    /// Sends events at a steady pace. Gives how long each was waited for, from when its time had come; so
-    /// whatever holds up the sender counts too.
-    pub(crate) async fn pace(
+    /// Sends events at a fixed interval. Returns the latency of each, counted from its scheduled time, so that
+    /// delays of the sender count too.
+    pub(crate) async fn send_at_interval(
         &self,
         requests: impl Iterator<Item = Vec<u8>>,
-        every: Duration,
+        interval: Duration,
     ) -> Vec<Duration> {
         let mut waits = Vec::new();
         let mut sent = JoinSet::new();
-        let mut due = Instant::now() + every;
+        let mut due = Instant::now() + interval;
         for request in requests {
             sleep_until(due).await;
             let sender = self.clone();
@@ -73,7 +73,7 @@ impl Sender {
                 sender.send(&request).await;
                 due.elapsed()
             });
-            due += every;
+            due += interval;
             while let Some(wait) = sent.try_join_next() {
                 waits.push(wait.unwrap());
             }

@@ -1,19 +1,19 @@
-//! Growth: what reading one task and listing a page cost while the table grows.
+//! Cost of reading a task and listing a page as the table grows.
 
-use crate::Size;
+use crate::StoreBenchSize;
 use crate::load::{caller, hub};
 use crate::meter::{Meter, resident_mib};
 use interzone_hub::ports::{Commit, EventRow, Op, Store};
-use interzone_hub::{EventBody, Hub, Packed, Subject, Task, TaskQuery};
+use interzone_hub::{EventBody, Hub, Offloaded, Subject, Task, TaskQuery};
 use interzone_protocol::vocab::{
     AgentId, ContextId, Message, PrincipalId, Priority, TaskId, TaskState, Timestamp,
 };
 use std::sync::Arc;
 
-/// So many reads are averaged.
+/// Number of reads averaged.
 const READS: u32 = 2_000;
 
-pub(crate) async fn measure(store: Arc<dyn Store>, size: Size) {
+pub(crate) async fn measure(store: Arc<dyn Store>, size: StoreBenchSize) {
     let hub = hub(store);
     let (mut stored, mut next) = (0, 1_000);
     while next <= size.largest {
@@ -35,20 +35,20 @@ async fn read(hub: &Hub, stored: usize) {
         let id = task_id((n * step) % stored);
         hub.task(&caller(), &id).await.unwrap();
     }
-    let (get, get_processor) = (meter.wall() / READS, meter.processor() / READS);
+    let (get, get_cpu) = (meter.wall() / READS, meter.cpu() / READS);
     let lists = READS / 20;
     let meter = Meter::start();
     for _ in 0..lists {
-        let page = hub.list_tasks(&caller(), page()).await.unwrap();
+        let page = hub.list_tasks(&caller(), page_query()).await.unwrap();
         assert_eq!(page.tasks.len(), 50);
     }
-    let (list, list_processor) = (meter.wall() / lists, meter.processor() / lists);
+    let (list, list_cpu) = (meter.wall() / lists, meter.cpu() / lists);
     println!(
-        "{stored:>10} tasks: get {get:.1?} ({get_processor:.1?} of processor), list of 50 {list:.1?} ({list_processor:.1?})"
+        "{stored:>10} tasks: get {get:.1?} ({get_cpu:.1?} CPU), list of 50 {list:.1?} ({list_cpu:.1?})"
     );
 }
 
-pub(crate) fn page() -> TaskQuery {
+pub(crate) fn page_query() -> TaskQuery {
     TaskQuery {
         owner: None,
         context_id: None,
@@ -64,8 +64,8 @@ pub(crate) fn task_id(n: usize) -> TaskId {
     TaskId::new(format!("task-{n:012}")).unwrap()
 }
 
-/// Adds finished tasks, a hundred to a commit.
-pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) {
+/// Adds finished tasks, a hundred per commit.
+pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, extra_events: usize) {
     let owner = PrincipalId::new("bench").unwrap();
     let agent = AgentId::new("idle").unwrap();
     for start in (from..to).step_by(100) {
@@ -74,8 +74,9 @@ pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) 
         for n in start..(start + 100).min(to) {
             let id = task_id(n);
             let subject = Subject::Task(id.clone());
-            let (message, _) = Packed::pack(Message::user_text("Please analyse the figures."));
-            let events = 1 + u64::try_from(more_events).unwrap();
+            let (message, _) =
+                Offloaded::offload(Message::user_text("Please analyse the figures."));
+            let events = 1 + u64::try_from(extra_events).unwrap();
             ops.push(Op::CreateTask(Arc::new(Task {
                 id: id.clone(),
                 context_id: ContextId::new(format!("context-{}", n / 3)).unwrap(),
@@ -84,15 +85,15 @@ pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, more_events: usize) 
                 state: TaskState::Completed,
                 priority: Priority::Normal,
                 metadata: None,
-                status: None,
+                status_message: None,
                 created_at: at,
                 updated_at: at,
                 finished_at: Some(at),
                 revision: 1,
                 seq: events,
-                messages: 1,
-                artifacts: 0,
-                pushes: 0,
+                message_count: 1,
+                artifact_count: 0,
+                push_count: 0,
             })));
             ops.push(Op::AddMessage {
                 task_id: id,

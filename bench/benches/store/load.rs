@@ -1,39 +1,44 @@
-//! Load: durable creates and events, through the hub, by more and more writers.
+//! Load: durable creates and events through the hub, with an increasing number of writers.
 
-use crate::floor::Floor;
+use crate::baseline::Baseline;
 use crate::meter::Meter;
-use crate::{Size, WRITERS};
+use crate::{StoreBenchSize, WRITERS};
 use interzone_hub::ports::Store;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Hub, Limits, NewStream, NewTask, Outcome, Output,
-    RandomIds, Registry, Subject, SystemClock, Turn,
+    Agent, AgentError, AgentInfo, Caller, Hub, Limits, NewStream, NewTask, RandomIds, Registry,
+    Subject, SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId};
 use std::sync::Arc;
 
-/// A create writes the task, its message, its event and its place in the queue.
-const ROWS_A_CREATE: usize = 4;
-/// An event on a stream writes itself and the stream.
-const ROWS_AN_EVENT: usize = 2;
+/// Rows of a create: the task, its message, its event and its queue entry.
+const ROWS_PER_CREATE: usize = 4;
+/// Rows of a stream event: the event and the stream.
+const ROWS_PER_EVENT: usize = 2;
 
-pub(crate) async fn measure(name: &str, store: Arc<dyn Store>, size: Size, floor: Option<&Floor>) {
+pub(crate) async fn measure(
+    name: &str,
+    store: Arc<dyn Store>,
+    size: StoreBenchSize,
+    baseline: Option<&Baseline>,
+) {
     let hub = hub(store);
-    for (place, writers) in WRITERS.into_iter().enumerate() {
-        let raw = floor.and_then(|floor| floor.0.get(place).copied());
+    for (index, writers) in WRITERS.into_iter().enumerate() {
+        let raw = baseline.and_then(|floor| floor.0.get(index).copied());
         let tasks = size.tasks.min(writers * 2_000);
         let meter = Meter::start();
         let done = spread(&hub, writers, tasks, create).await;
-        report(name, "creates", writers, done, ROWS_A_CREATE, &meter, raw);
+        report(name, "creates", writers, done, ROWS_PER_CREATE, &meter, raw);
         let meter = Meter::start();
-        let done = spread(&hub, writers, tasks, speak).await;
-        report(name, "events", writers, done, ROWS_AN_EVENT, &meter, raw);
+        let done = spread(&hub, writers, tasks, post_chunks).await;
+        report(name, "events", writers, done, ROWS_PER_EVENT, &meter, raw);
     }
     replay(&hub, size.replayed).await;
 }
 
 fn report(
     name: &str,
-    what: &str,
+    operation: &str,
     writers: usize,
     done: usize,
     rows_each: usize,
@@ -41,14 +46,14 @@ fn report(
     raw: Option<f64>,
 ) {
     let (rate, rows) = (meter.rate(done), meter.rate(done * rows_each));
-    let processor = meter.processor() / u32::try_from(done).unwrap();
+    let cpu = meter.cpu() / u32::try_from(done).unwrap();
     let ratio = raw.map_or(String::new(), |raw| format!(", {:.2} of raw", rows / raw));
     println!(
-        "{rate:>10.0} {what} a second, {name}, {writers} writers: {rows:.0} rows{ratio}; {processor:.1?} of processor each"
+        "{rate:>10.0} {operation}/s, {name}, {writers} writers: {rows:.0} rows{ratio}; {cpu:.1?} CPU each"
     );
 }
 
-/// Many writers, each doing its share one after another.
+/// Spreads the work over concurrent writers.
 async fn spread<F>(hub: &Hub, writers: usize, total: usize, work: fn(Hub, usize) -> F) -> usize
 where
     F: Future<Output = ()> + Send + 'static,
@@ -73,7 +78,7 @@ async fn create(hub: Hub, count: usize) {
     }
 }
 
-async fn speak(hub: Hub, count: usize) {
+async fn post_chunks(hub: Hub, count: usize) {
     let caller = caller();
     let stream = hub
         .start_stream(&caller, NewStream::default())
@@ -81,11 +86,13 @@ async fn speak(hub: Hub, count: usize) {
         .unwrap();
     for _ in 0..count {
         let message = Message::agent_text("A piece of an answer, as long as such pieces are.");
-        hub.speak(&caller, &stream.id, message, true).await.unwrap();
+        hub.post_chunk(&caller, &stream.id, message, true)
+            .await
+            .unwrap();
     }
 }
 
-/// Reads one long log from its beginning to its end, as somebody who comes back does.
+/// Replays one long log from the beginning, as a reconnecting client does.
 async fn replay(hub: &Hub, events: usize) {
     let subject = long_log(hub, events).await;
     let meter = Meter::start();
@@ -99,12 +106,12 @@ async fn replay(hub: &Hub, events: usize) {
     }
     assert_eq!(last, u64::try_from(events).unwrap());
     println!(
-        "{:>10.0} events a second replayed, of {events}",
+        "{:>10.0} events/s replayed, of {events}",
         meter.rate(events)
     );
 }
 
-/// A log of so many events, written by a crowd so that it does not take all day.
+/// Creates a log with this many events in large commits, to save time.
 async fn long_log(hub: &Hub, events: usize) -> Subject {
     use interzone_hub::EventBody;
     use interzone_hub::ports::{Commit, EventRow, Op};
@@ -114,7 +121,7 @@ async fn long_log(hub: &Hub, events: usize) -> Subject {
         .await
         .unwrap();
     let subject = Subject::Stream(stream.id.clone());
-    let (mut head, mut seq) = (stream, 1);
+    let (mut stream_row, mut seq) = (stream, 1);
     while seq < u64::try_from(events).unwrap() {
         let last = (seq + 500).min(u64::try_from(events).unwrap());
         let rows = (seq + 1..=last).map(|seq| {
@@ -130,9 +137,9 @@ async fn long_log(hub: &Hub, events: usize) -> Subject {
                 body,
             })
         });
-        head.revision += 1;
-        head.seq = last;
-        let mut ops = vec![Op::UpdateStream(Box::new(head.clone()))];
+        stream_row.revision += 1;
+        stream_row.seq = last;
+        let mut ops = vec![Op::UpdateStream(Box::new(stream_row.clone()))];
         ops.extend(rows);
         let commit = Commit {
             id: uuid::Uuid::new_v4().to_string(),
@@ -153,7 +160,7 @@ pub(crate) fn caller() -> Caller {
 
 pub(crate) fn hub(store: Arc<dyn Store>) -> Hub {
     let mut agents = Registry::default();
-    agents.add(Arc::new(Idle(AgentInfo {
+    agents.add(Arc::new(IdleAgent(AgentInfo {
         id: AgentId::new("idle").unwrap(),
         name: "Idle".to_owned(),
         description: "Does nothing".to_owned(),
@@ -169,17 +176,17 @@ pub(crate) fn hub(store: Arc<dyn Store>) -> Hub {
     )
 }
 
-/// An agent to route to; nobody claims its work here.
-struct Idle(AgentInfo);
+/// An agent to route to; its work is never claimed here.
+struct IdleAgent(AgentInfo);
 
 #[async_trait::async_trait]
-impl Agent for Idle {
+impl Agent for IdleAgent {
     fn info(&self) -> &AgentInfo {
         &self.0
     }
 
-    async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        Ok(Outcome::Completed {
+    async fn run(&self, _: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
+        Ok(TurnOutcome::Completed {
             message: None,
             direct: false,
         })

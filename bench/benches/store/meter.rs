@@ -1,18 +1,18 @@
-//! Clocks and counters of the machine.
+//! Wall time, CPU time and memory of this process.
 
 use std::time::{Duration, Instant};
 
-/// Time on the wall and time on the processor, from its making on.
+/// Wall and CPU time since its creation.
 pub(crate) struct Meter {
     wall: Instant,
-    processor: Duration,
+    cpu: Duration,
 }
 
 impl Meter {
     pub(crate) fn start() -> Self {
         Self {
             wall: Instant::now(),
-            processor: processor_time(),
+            cpu: cpu_time(),
         }
     }
 
@@ -20,11 +20,11 @@ impl Meter {
         self.wall.elapsed()
     }
 
-    pub(crate) fn processor(&self) -> Duration {
-        processor_time().saturating_sub(self.processor)
+    pub(crate) fn cpu(&self) -> Duration {
+        cpu_time().saturating_sub(self.cpu)
     }
 
-    /// How many in a second.
+    /// Operations per second.
     pub(crate) fn rate(&self, count: usize) -> f64 {
         per_second(count, self.wall())
     }
@@ -36,14 +36,14 @@ pub(crate) fn per_second(count: usize, time: Duration) -> f64 {
     count / time.as_secs_f64()
 }
 
-/// The time that this process, all its threads together, has spent on the processor.
-fn processor_time() -> Duration {
+/// CPU time of this process, all threads together.
+fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The memory that this process has, in MiB, as the kernel counts it.
+/// Resident memory of this process, in MiB.
 pub(crate) fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));

@@ -1,6 +1,6 @@
-//! Attacks on availability: each takes few bytes, and comes from one address that is not the callers'.
+//! Denial-of-service attacks that need few bytes, from one address that is not the callers'.
 
-use crate::http2::{Http2, connect};
+use crate::http2::{RawHttp2Connection, connect};
 use rustls::ClientConfig;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -9,40 +9,40 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Where all attacks come from.
+/// Source address of all attacks.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// How long an attacker waits before it connects again.
-const RECONNECT: Duration = Duration::from_millis(500);
-const CONTENT: (&str, &str) = ("content-type", "application/json");
+/// Delay before an attacker reconnects.
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+const CONTENT_TYPE: (&str, &str) = ("content-type", "application/json");
 
-/// What the attacks need to know of the zone.
+/// The attacked zone and prepared resources.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct AttackTarget {
     pub(crate) port: u16,
     pub(crate) tls: Arc<ClientConfig>,
-    /// `Bearer …` of a principal that the callers do not share.
+    /// `Bearer …` of a principal that is not the callers'.
     pub(crate) authorization: String,
-    /// A task of that principal whose answer is large.
+    /// A task of that principal with a large response.
     pub(crate) task: String,
-    /// One whose answer fills what the large ones leave.
+    /// A task whose response fills the memory that the large ones leave.
     pub(crate) filler: String,
-    /// Streams of that principal with a large event each. Watchers of one event may share its bytes, so that one
-    /// stream would not do.
+    /// Streams of that principal with a large event each. Watchers of one event may share its bytes, so one
+    /// stream would not be enough.
     pub(crate) streams: Vec<String>,
 }
 
 /// An attack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attack {
-    /// 17 HTTP/2 connections with 256 heads each, without bodies and tokens, and 70 bytes a second.
+    /// 17 HTTP/2 connections with 256 request heads each, without bodies or tokens, at 70 bytes a second.
     HeadsHttp2,
-    /// 4,200 HTTP/1.1 connections with a head each.
+    /// 4,200 HTTP/1.1 connections with a request head each.
     HeadsHttp1,
-    /// Large answers, with a good token, that are never read.
+    /// Large responses, with a valid token, that are never read.
     UnreadAnswers,
-    /// Watches of streams with large events, with a good token, that are never read.
+    /// Watches of streams with large events, with a valid token, that are never read.
     UnreadWatches,
-    /// Bodies without a token, 512 MiB in all, of which each lacks its end.
+    /// Incomplete bodies without a token, 512 MiB in total.
     Bodies,
 }
 
@@ -59,14 +59,14 @@ impl Attack {
         match self {
             Self::HeadsHttp2 => "heads, HTTP/2",
             Self::HeadsHttp1 => "heads, HTTP/1.1",
-            Self::UnreadAnswers => "unread answers",
+            Self::UnreadAnswers => "unread responses",
             Self::UnreadWatches => "unread watches",
             Self::Bodies => "bodies, no token",
         }
     }
 
-    /// Begins; it ends when what is given back is dropped.
-    pub(crate) fn start(self, target: &Target) -> JoinSet<()> {
+    /// Starts the attack; it ends when the returned set is dropped.
+    pub(crate) fn start(self, target: &AttackTarget) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         match self {
             Self::HeadsHttp2 => {
@@ -75,25 +75,25 @@ impl Attack {
                 }
             }
             Self::HeadsHttp1 => {
-                // Few handshakes at once: what is measured is what the connections hold, not what they cost to open.
+                // Few handshakes at once: the benchmark measures what connections hold, not what opening them costs.
                 let handshakes = Arc::new(Semaphore::new(2));
                 for _ in 0..4200 {
                     tasks.spawn(hold_head(target.clone(), handshakes.clone()));
                 }
             }
             Self::UnreadAnswers => {
-                let call = |task: &str| Unread::Answer(crate::availability::get(task));
+                let call = |task: &str| UnreadRequest::Answer(crate::availability::get_call(task));
                 let large = std::iter::repeat_n(call(&target.task), 42);
                 let small = std::iter::repeat_n(call(&target.filler), 120);
                 tasks.spawn(leave_unread(target.clone(), large.chain(small).collect()));
             }
             Self::UnreadWatches => {
-                let path = |stream| Unread::Watch(format!("/streams/{stream}/events"));
+                let path = |stream| UnreadRequest::Watch(format!("/streams/{stream}/events"));
                 let watches = target.streams.iter().map(path).cycle().take(100);
                 tasks.spawn(leave_unread(target.clone(), watches.collect()));
             }
             Self::Bodies => {
-                // The largest that are allowed, and smaller ones for what they leave.
+                // The largest allowed bodies, and smaller ones to fill the remaining memory.
                 let sizes = [(12, 40 * 1024), (32, 1024), (64, 128)];
                 for (count, kibibytes) in sizes {
                     for _ in 0..count {
@@ -106,11 +106,13 @@ impl Attack {
     }
 }
 
-/// One of the 17 connections. Heads that were refused are sent again.
-async fn send_heads(target: Target) {
+/// One of the 17 connections. Refused heads are sent again.
+async fn send_heads(target: AttackTarget) {
     loop {
-        if let Ok(mut connection) = Http2::open(ATTACKER, target.port, &target.tls, 65_535).await {
-            let headers = [CONTENT, ("content-length", "100")];
+        if let Ok(mut connection) =
+            RawHttp2Connection::open(ATTACKER, target.port, &target.tls, 65_535).await
+        {
+            let headers = [CONTENT_TYPE, ("content-length", "100")];
             let (mut open, mut last) = (0_u32, 1);
             loop {
                 for _ in 0..256_u32.saturating_sub(open).min(64) {
@@ -123,17 +125,17 @@ async fn send_heads(target: Target) {
                     }
                 }
                 tokio::time::sleep(Duration::from_millis(250)).await;
-                if connection.trickle(last).await.is_none() {
+                if connection.send_byte(last).await.is_none() {
                     break;
                 }
                 open = open.saturating_sub(connection.take_ended());
             }
         }
-        tokio::time::sleep(RECONNECT).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
-async fn hold_head(target: Target, handshakes: Arc<Semaphore>) {
+async fn hold_head(target: AttackTarget, handshakes: Arc<Semaphore>) {
     loop {
         let permit = handshakes.acquire().await.unwrap();
         let connected = connect(ATTACKER, target.port, &target.tls, b"http/1.1").await;
@@ -144,58 +146,60 @@ async fn hold_head(target: Target, handshakes: Arc<Semaphore>) {
                 let _ = stream.read(&mut [0; 1024]).await;
             }
         }
-        // Thousands of attackers that connect twice a second would measure handshakes.
-        tokio::time::sleep(RECONNECT * 60).await;
+        // Thousands of attackers reconnecting twice a second would measure handshakes.
+        tokio::time::sleep(RECONNECT_DELAY * 60).await;
     }
 }
 
-async fn hold_body(target: Target, length: usize) {
-    let piece = vec![b' '; 16 * 1024];
+async fn hold_body(target: AttackTarget, length: usize) {
+    let chunk = vec![b' '; 16 * 1024];
     loop {
         if let Ok(mut stream) = connect(ATTACKER, target.port, &target.tls, b"http/1.1").await {
             let head = format!(
                 "POST /jsonrpc HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
             );
             let mut sent = 0;
-            let mut going = stream.write_all(head.as_bytes()).await.is_ok();
-            while going && sent + piece.len() < length {
-                going = stream.write_all(&piece).await.is_ok();
-                sent += piece.len();
+            let mut is_open = stream.write_all(head.as_bytes()).await.is_ok();
+            while is_open && sent + chunk.len() < length {
+                is_open = stream.write_all(&chunk).await.is_ok();
+                sent += chunk.len();
             }
-            if going && stream.flush().await.is_ok() {
+            if is_open && stream.flush().await.is_ok() {
                 let _ = stream.read(&mut [0; 1024]).await;
             }
         }
-        tokio::time::sleep(RECONNECT).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
-/// What is asked for and then left unread.
+/// A response that is requested and not read.
 #[derive(Clone)]
-enum Unread {
-    /// The answer to a call.
+enum UnreadRequest {
+    /// The response to a call.
     Answer(String),
     /// The events of a path.
     Watch(String),
 }
 
-/// One connection with all these on it. What the server ends is asked for again, four times a second: faster, it would
-/// measure what it costs to make large answers.
-async fn leave_unread(target: Target, all: Vec<Unread>) {
+/// One connection with all these requests. Ended ones are repeated, four times a second: faster, it would
+/// measure the cost of building large responses.
+async fn leave_unread(target: AttackTarget, all: Vec<UnreadRequest>) {
     let authorization = ("authorization", target.authorization.as_str());
     loop {
-        if let Ok(mut connection) = Http2::open(ATTACKER, target.port, &target.tls, 65_535).await {
-            let mut asked = all.iter().cycle();
+        if let Ok(mut connection) =
+            RawHttp2Connection::open(ATTACKER, target.port, &target.tls, 65_535).await
+        {
+            let mut requests = all.iter().cycle();
             let mut open = 0;
             'requests: loop {
                 while open < all.len() {
-                    let sent = match asked.next().unwrap() {
-                        Unread::Watch(path) => {
+                    let sent = match requests.next().unwrap() {
+                        UnreadRequest::Watch(path) => {
                             let headers = [authorization, ("last-event-id", "0")];
                             connection.request("GET", path, &headers, None, true).await
                         }
-                        Unread::Answer(call) => {
-                            let headers = [authorization, CONTENT];
+                        UnreadRequest::Answer(call) => {
+                            let headers = [authorization, CONTENT_TYPE];
                             connection
                                 .request("POST", "/jsonrpc", &headers, Some(call.as_bytes()), true)
                                 .await
@@ -212,6 +216,6 @@ async fn leave_unread(target: Target, all: Vec<Unread>) {
                 }
             }
         }
-        tokio::time::sleep(RECONNECT).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }

@@ -1,10 +1,10 @@
-//! What callers with good tokens feel while others attack the zone from one address.
+//! Latency of legitimate callers while the zone is attacked from one address.
 
-use crate::attacks::{ATTACKS, Target};
+use crate::attacks::{ATTACKS, AttackTarget};
 use crate::mebibytes;
-use crate::zone::{self, Zone, request};
-use interzone_bench::bars::{bar, exceeded_by};
+use crate::zone_process::{self, ZoneProcess, request};
 use interzone_bench::connection::Connection;
+use interzone_bench::thresholds::{check_threshold, exceeded_by};
 use interzone_bench::tls;
 use rustls::ClientConfig;
 use std::path::Path;
@@ -14,17 +14,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const CALLERS: u32 = 1000;
-/// How often each caller asks: 500 requests a second in all.
+/// Interval of each caller's requests: 500 requests a second in total.
 const PERIOD: Duration = Duration::from_secs(2);
-/// Of so many requests one has a body of 100 KB and one has an answer of 100 KB.
+/// One request in this many has a body of 100 KB, and one a response of 100 KB.
 const LARGE_EVERY: u32 = 10;
 const LARGE: usize = 100_000;
-/// How long an attack lasts before anything is measured.
+/// Duration of an attack before the measurement.
 const BUILD_UP: Duration = Duration::from_secs(5);
-/// Characters of the answers and events that attackers leave unread.
-const UNREAD: usize = 12 * 1024 * 1024;
+/// Size in characters of the responses and events that attackers leave unread.
+const UNREAD_SIZE: usize = 12 * 1024 * 1024;
 
-struct Figures {
+struct CallerStats {
     median: Duration,
     p99: Duration,
     errors: usize,
@@ -32,22 +32,22 @@ struct Figures {
 
 /// Measures the callers alone and under each attack.
 pub(crate) async fn measure(folder: &Path, time: Duration) {
-    let tls = tls::client(folder);
+    let tls = tls::client_config(folder);
     println!("\n# {CALLERS} callers, 500 requests a second, while one address attacks");
     for attack in ATTACKS {
         if crate::argument("--attack").is_some_and(|only| only != format!("{attack:?}")) {
             continue;
         }
-        // A zone of its own, so that nothing is left of the attack before.
-        let zone = zone::start(folder).await;
-        let attacker = zone.another_token(folder).await;
-        let task = create(&zone, &tls, &attacker, &"x".repeat(UNREAD)).await;
+        // A fresh zone for each attack.
+        let zone = zone_process::start(folder).await;
+        let attacker = zone.token_of_new_client(folder).await;
+        let task = create(&zone, &tls, &attacker, &"x".repeat(UNREAD_SIZE)).await;
         let mut streams = Vec::new();
         for _ in 0..24 {
-            let text = "x".repeat(UNREAD);
-            streams.push(zone.stream_with_chunk(&tls, &attacker, &text).await);
+            let text = "x".repeat(UNREAD_SIZE);
+            streams.push(zone.start_stream_with_chunk(&tls, &attacker, &text).await);
         }
-        let target = Target {
+        let target = AttackTarget {
             port: zone.server.port,
             tls: tls.clone(),
             authorization: format!("Bearer {attacker}"),
@@ -55,24 +55,28 @@ pub(crate) async fn measure(folder: &Path, time: Duration) {
             filler: create(&zone, &tls, &attacker, &"x".repeat(LARGE)).await,
             streams,
         };
-        let small = get(&create(&zone, &tls, &zone.token, "hello").await);
-        let large = get(&create(&zone, &tls, &zone.token, &"x".repeat(LARGE)).await);
-        // White space after the call is read and left alone.
+        let small = get_call(&create(&zone, &tls, &zone.token, "hello").await);
+        let large = get_call(&create(&zone, &tls, &zone.token, &"x".repeat(LARGE)).await);
+        // White space after the call is read and ignored.
         let padded = format!("{small}{}", " ".repeat(LARGE));
         let requests = [small, large, padded]
             .map(|call| request("POST", "/jsonrpc", Some(&zone.token), &call));
         let callers = open(zone.server.port, &tls).await;
-        let (quiet, callers) = ask(callers, &requests, time).await;
-        let rest = zone.server.resident();
-        zone.server.forget_most();
+        let (quiet, callers) = run_callers(callers, &requests, time).await;
+        let idle_memory = zone.server.resident_bytes();
+        zone.server.reset_peak();
         let running = attack.start(&target);
         tokio::time::sleep(BUILD_UP).await;
-        let (attacked, callers) = ask(callers, &requests, time).await;
+        let (attacked, callers) = run_callers(callers, &requests, time).await;
         drop(running);
-        let above = mebibytes(zone.server.most().saturating_sub(rest));
+        let above = mebibytes(
+            zone.server
+                .peak_resident_bytes()
+                .saturating_sub(idle_memory),
+        );
         let ratio = attacked.p99.as_secs_f64() / quiet.p99.as_secs_f64();
         println!(
-            "{:<18} quiet {:>7.2?} {:>8.2?}  attacked {:>7.2?} {:>8.2?} (median, p99)  ratio {ratio:>5.2}  errors {}  callers left {}  peak {above:.0} MiB above rest",
+            "{:<18} quiet {:>7.2?} {:>8.2?}  attacked {:>7.2?} {:>8.2?} (median, p99)  ratio {ratio:>5.2}  errors {}  callers left {}  peak {above:.0} MiB above idle",
             attack.name(),
             quiet.median,
             quiet.p99,
@@ -82,15 +86,15 @@ pub(crate) async fn measure(folder: &Path, time: Duration) {
             callers.len(),
         );
         let name = attack.name();
-        bar(&format!("{name}: p99 to quiet p99"), ratio, true, 2.0);
+        check_threshold(&format!("{name}: p99 to quiet p99"), ratio, true, 2.0);
         #[expect(clippy::cast_precision_loss, reason = "a handful")]
-        bar(
+        check_threshold(
             &format!("{name}: errors"),
             attacked.errors as f64,
             true,
             0.0,
         );
-        bar(&format!("{name}: MiB above rest"), above, true, 512.0);
+        check_threshold(&format!("{name}: MiB above idle"), above, true, 512.0);
     }
 }
 
@@ -102,77 +106,77 @@ async fn open(port: u16, tls: &Arc<ClientConfig>) -> Vec<Connection> {
     callers
 }
 
-/// Every caller asks by a timetable, whether its last answer was quick or not, and the wait counts from when it was
-/// to ask. A caller whose connection is lost is gone, which is an error too.
-async fn ask(
+/// Every caller sends on a fixed schedule, regardless of its last response, and latency counts from the
+/// scheduled time. A lost connection counts as an error and removes the caller.
+async fn run_callers(
     callers: Vec<Connection>,
     requests: &[Arc<[u8]>; 3],
     time: Duration,
-) -> (Figures, Vec<Connection>) {
-    let began = Instant::now() + Duration::from_millis(100);
+) -> (CallerStats, Vec<Connection>) {
+    let start = Instant::now() + Duration::from_millis(100);
     let mut tasks = JoinSet::new();
     for (number, mut connection) in (0..CALLERS).zip(callers) {
         let requests = requests.clone();
         tasks.spawn(async move {
             let (mut waits, mut errors) = (Vec::new(), 0);
-            let mut due = began + PERIOD * number / CALLERS;
-            let mut count = number;
-            while due < began + time {
+            let mut due = start + PERIOD * number / CALLERS;
+            let mut request_number = number;
+            while due < start + time {
                 tokio::time::sleep_until(due).await;
                 let [small, large, padded] = &requests;
-                let request = match count % LARGE_EVERY {
+                let request = match request_number % LARGE_EVERY {
                     0 => large,
                     1 => padded,
                     _ => small,
                 };
-                let (status, _) = connection.try_ask(request).await.ok()?;
+                let (status, _) = connection.try_request(request).await.ok()?;
                 errors += usize::from(status != 200);
                 waits.push(due.elapsed());
                 due += PERIOD;
-                count += 1;
+                request_number += 1;
             }
             Some((waits, errors, connection))
         });
     }
-    let (mut waits, mut errors, mut left) = (Vec::new(), 0, Vec::new());
+    let (mut waits, mut errors, mut remaining) = (Vec::new(), 0, Vec::new());
     while let Some(done) = tasks.join_next().await {
         match done.unwrap() {
-            Some((more, failed, connection)) => {
-                waits.extend(more);
+            Some((caller_waits, failed, connection)) => {
+                waits.extend(caller_waits);
                 errors += failed;
-                left.push(connection);
+                remaining.push(connection);
             }
             None => errors += 1,
         }
     }
     waits.sort_unstable();
-    let by = |percent: usize| exceeded_by(&waits, percent).unwrap_or(time);
-    let figures = Figures {
-        median: by(50),
-        p99: by(1),
+    let percentile = |percent: usize| exceeded_by(&waits, percent).unwrap_or(time);
+    let stats = CallerStats {
+        median: percentile(50),
+        p99: percentile(1),
         errors,
     };
-    (figures, left)
+    (stats, remaining)
 }
 
-/// The call that reads a task with its messages.
-pub(crate) fn get(task: &str) -> String {
+/// Body of a `tasks.get` call with messages.
+pub(crate) fn get_call(task: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":"1","method":"tasks.get","params":{{"taskId":"{task}","includeMessages":true}}}}"#
     )
 }
 
-/// Creates a task and gives its id.
-async fn create(zone: &Zone, tls: &Arc<ClientConfig>, token: &str, text: &str) -> String {
+/// Creates a task and returns its id.
+async fn create(zone: &ZoneProcess, tls: &Arc<ClientConfig>, token: &str, text: &str) -> String {
     let call = format!(
         r#"{{"jsonrpc":"2.0","id":"1","method":"tasks.create","params":{{"initialMessage":{{"role":"user","parts":[{{"type":"TextPart","content":"wait 500 {text}"}}]}},"assignTo":"quiet"}}}}"#
     );
     let mut connection = Connection::open(zone.server.port, tls).await;
-    let (status, answer) = connection
-        .ask(&request("POST", "/jsonrpc", Some(token), &call))
+    let (status, response) = connection
+        .request(&request("POST", "/jsonrpc", Some(token), &call))
         .await;
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
-    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap();
-    let id = answer.pointer("/result/task/taskId");
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(response));
+    let response: serde_json::Value = serde_json::from_slice(response).unwrap();
+    let id = response.pointer("/result/task/taskId");
     id.and_then(serde_json::Value::as_str).unwrap().to_owned()
 }

@@ -1,8 +1,7 @@
-//! The limit: hyper behind TLS, which answers a constant and knows nothing else.
+//! Upper bound: hyper behind TLS with a constant response, in its own process.
 //!
-//! It runs in a process of its own, as the zone does. Streams are opened by any GET; they stay open
-//! and silent until `POST /tell`, whose body all of them are sent, so that what an idle one costs and how
-//! soon all can hear of something can be compared.
+//! A GET opens a silent stream; `POST /tell` broadcasts its body to all streams, to compare the cost of idle
+//! streams and the fan-out latency.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -19,24 +18,24 @@ use std::task::{Context, Poll, Waker};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Serves for ever. The first line that it prints is its port.
+/// Serves for ever. Prints its port on the first line.
 pub(crate) async fn serve(config: Arc<ServerConfig>, answer: Bytes) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     let acceptor = TlsAcceptor::from(config);
-    let crowd = Arc::new(Crowd::default());
+    let streams = Arc::new(StreamSet::default());
     loop {
         let (socket, _) = listener.accept().await.unwrap();
         socket.set_nodelay(true).unwrap();
-        let (acceptor, answer, crowd) = (acceptor.clone(), answer.clone(), crowd.clone());
+        let (acceptor, answer, streams) = (acceptor.clone(), answer.clone(), streams.clone());
         tokio::spawn(async move {
             let Ok(stream) = acceptor.accept(socket).await else {
                 return;
             };
             let service = hyper::service::service_fn(move |request| {
-                reply(request, answer.clone(), crowd.clone())
+                reply(request, answer.clone(), streams.clone())
             });
-            // Whoever measures hangs up when they are done, which is no failure.
+            // Clients hang up when they are done; that is not an error.
             let _ = Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -47,45 +46,48 @@ pub(crate) async fn serve(config: Arc<ServerConfig>, answer: Bytes) {
 async fn reply(
     request: Request<Incoming>,
     answer: Bytes,
-    crowd: Arc<Crowd>,
+    streams: Arc<StreamSet>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, hyper::Error> {
     if request.method() == Method::GET {
         let response = Response::builder().header("content-type", "text/event-stream");
-        let silent = Silent { crowd, said: 0 };
-        return Ok(response.body(silent.boxed()).unwrap());
+        let body = StreamBody {
+            streams,
+            frames_sent: 0,
+        };
+        return Ok(response.body(body.boxed()).unwrap());
     }
-    let tells = request.uri().path() == "/tell";
+    let is_broadcast = request.uri().path() == "/tell";
     let body = request.into_body().collect().await?;
-    if tells {
-        crowd.tell(body.to_bytes());
+    if is_broadcast {
+        streams.broadcast(body.to_bytes());
     }
     let response = Response::builder().header("content-type", "application/json");
     let body = http_body_util::Full::new(answer).boxed();
     Ok(response.body(body).unwrap())
 }
 
-/// All streams, and the one thing that they are told.
+/// All open streams and the message broadcast to them.
 #[derive(Default)]
-struct Crowd {
-    told: OnceLock<Bytes>,
+struct StreamSet {
+    message: OnceLock<Bytes>,
     waiting: Mutex<Vec<Waker>>,
 }
 
-impl Crowd {
-    fn tell(&self, what: Bytes) {
-        let _ = self.told.set(what);
+impl StreamSet {
+    fn broadcast(&self, message: Bytes) {
+        let _ = self.message.set(message);
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Says hello, waits for the one thing that all are told, and then says nothing more.
-struct Silent {
-    crowd: Arc<Crowd>,
-    said: u8,
+/// Body of a stream: a greeting, then the broadcast message, then nothing.
+struct StreamBody {
+    streams: Arc<StreamSet>,
+    frames_sent: u8,
 }
 
-impl Body for Silent {
+impl Body for StreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -93,12 +95,12 @@ impl Body for Silent {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match self.said {
+        let next = match self.frames_sent {
             0 => Bytes::from_static(b": hello\n\n"),
             1 => {
-                let mut waiting = self.crowd.waiting.lock().unwrap();
-                match self.crowd.told.get() {
-                    Some(told) => told.clone(),
+                let mut waiting = self.streams.waiting.lock().unwrap();
+                match self.streams.message.get() {
+                    Some(message) => message.clone(),
                     None => {
                         waiting.push(cx.waker().clone());
                         return Poll::Pending;
@@ -107,7 +109,7 @@ impl Body for Silent {
             }
             _ => return Poll::Pending,
         };
-        self.said += 1;
+        self.frames_sent += 1;
         Poll::Ready(Some(Ok(Frame::data(next))))
     }
 }

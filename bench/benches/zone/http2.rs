@@ -1,5 +1,5 @@
-//! A raw HTTP/2 client that does what no library would let it: it sends heads without bodies, never opens its
-//! windows, and leaves answers unread.
+//! Raw HTTP/2 client for attacks: sends heads without bodies, never updates its windows, and leaves
+//! responses unread.
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -26,7 +26,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
 
-/// Connects over TLS from an address of its own on loopback.
+/// Connects over TLS from a given loopback address.
 pub(crate) async fn connect(
     from: Ipv4Addr,
     port: u16,
@@ -47,15 +47,15 @@ pub(crate) async fn connect(
         .await
 }
 
-/// A connection. It answers pings and settings, and drops what else comes.
-pub(crate) struct Http2 {
+/// A connection. Answers pings and settings, and drops all other frames.
+pub(crate) struct RawHttp2Connection {
     frames: mpsc::Sender<Vec<u8>>,
     next_stream: u32,
     ended: Arc<AtomicU32>,
 }
 
-impl Http2 {
-    /// Connects. Every stream begins with a window of so many bytes, which is never enlarged.
+impl RawHttp2Connection {
+    /// Connects. Every stream has this window, which is never enlarged.
     pub(crate) async fn open(
         from: Ipv4Addr,
         port: u16,
@@ -67,11 +67,11 @@ impl Http2 {
         let (frames, mut queue) = mpsc::channel::<Vec<u8>>(1024);
         let mut setting = INITIAL_WINDOW_SIZE.to_vec();
         setting.extend(window.to_be_bytes());
-        let mut first = PREFACE.to_vec();
-        first.extend(frame(SETTINGS, 0, 0, &setting));
-        // The window of the connection never gets in the way of a stream's.
-        first.extend(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()));
-        write.write_all(&first).await?;
+        let mut preface = PREFACE.to_vec();
+        preface.extend(frame(SETTINGS, 0, 0, &setting));
+        // The connection window never limits a stream.
+        preface.extend(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()));
+        write.write_all(&preface).await?;
         write.flush().await?;
         tokio::spawn(async move {
             while let Some(frame) = queue.recv().await {
@@ -81,7 +81,7 @@ impl Http2 {
             }
         });
         let ended = Arc::new(AtomicU32::new(0));
-        // It holds no strong sender of its own, so that the connection ends when this value is dropped.
+        // The reader holds a weak sender, so that the connection ends when this value is dropped.
         tokio::spawn(read_frames(read, frames.downgrade(), ended.clone()));
         Ok(Self {
             frames,
@@ -90,10 +90,10 @@ impl Http2 {
         })
     }
 
-    /// Opens a stream, and says whether the connection still takes frames.
+    /// Opens a stream; returns its id, or `None` if the connection is closed.
     pub(crate) async fn request(
         &mut self,
-        verb: &str,
+        method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
@@ -101,16 +101,16 @@ impl Http2 {
     ) -> Option<u32> {
         let mut block = Vec::new();
         let pseudo = [
-            (":method", verb),
+            (":method", method),
             (":scheme", "https"),
             (":authority", "localhost"),
             (":path", path),
         ];
         for (name, value) in pseudo.iter().chain(headers) {
-            // A literal without indexing, with a name of its own (RFC 7541, 6.2.2).
+            // A literal without indexing, with a new name (RFC 7541, 6.2.2).
             block.push(0);
             for text in [name, value] {
-                length(&mut block, text.len());
+                write_length(&mut block, text.len());
                 block.extend(text.as_bytes());
             }
         }
@@ -125,11 +125,11 @@ impl Http2 {
     }
 
     /// Sends one byte of a body.
-    pub(crate) async fn trickle(&self, stream: u32) -> Option<()> {
+    pub(crate) async fn send_byte(&self, stream: u32) -> Option<()> {
         self.frames.send(frame(DATA, 0, stream, b" ")).await.ok()
     }
 
-    /// How many streams the server has reset or ended since the last question.
+    /// Number of streams that the server has reset or ended since the last call.
     pub(crate) fn take_ended(&self) -> u32 {
         self.ended.swap(0, Ordering::Relaxed)
     }
@@ -149,7 +149,7 @@ async fn read_frames(
         if read.read_exact(&mut payload).await.is_err() {
             break;
         }
-        let answer = match kind {
+        let reply = match kind {
             PING if flags & ACK == 0 => frame(PING, ACK, 0, &payload),
             SETTINGS if flags & ACK == 0 => frame(SETTINGS, ACK, 0, &[]),
             RST_STREAM => {
@@ -165,7 +165,7 @@ async fn read_frames(
         let Some(frames) = frames.upgrade() else {
             return;
         };
-        if frames.send(answer).await.is_err() {
+        if frames.send(reply).await.is_err() {
             return;
         }
     }
@@ -179,16 +179,16 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A length with a prefix of seven bits (RFC 7541, 5.1).
-fn length(block: &mut Vec<u8>, length: usize) {
-    let Some(mut rest) = length.checked_sub(127) else {
+/// Writes a length with a seven-bit prefix (RFC 7541, 5.1).
+fn write_length(block: &mut Vec<u8>, length: usize) {
+    let Some(mut remaining) = length.checked_sub(127) else {
         block.push(u8::try_from(length).unwrap());
         return;
     };
     block.push(127);
-    while rest >= 128 {
-        block.push(u8::try_from(rest % 128).unwrap() | 128);
-        rest /= 128;
+    while remaining >= 128 {
+        block.push(u8::try_from(remaining % 128).unwrap() | 128);
+        remaining /= 128;
     }
-    block.push(u8::try_from(rest).unwrap());
+    block.push(u8::try_from(remaining).unwrap());
 }

@@ -1,25 +1,25 @@
-//! The load: connections that are kept, each asking again as soon as it has its answer.
+//! Closed-loop load: keep-alive connections that each send the next request after a response.
 
-use interzone_bench::bars::exceeded_by;
 use interzone_bench::connection::Connection;
+use interzone_bench::thresholds::exceeded_by;
 use rustls::ClientConfig;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What one measurement gave.
+/// Result of one measurement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Figures {
-    /// Answers a second, over all connections.
+pub(crate) struct LoadStats {
+    /// Responses per second over all connections.
     pub(crate) rate: f64,
-    /// The wait that one in two exceeds.
+    /// Median latency.
     pub(crate) median: Duration,
-    /// The wait that one in a hundred exceeds.
+    /// 99th percentile of the latency.
     pub(crate) p99: Duration,
-    /// How many answers there were.
-    pub(crate) answers: usize,
+    /// Number of responses.
+    pub(crate) responses: usize,
 }
 
-/// Opens so many connections.
+/// Opens connections.
 pub(crate) async fn open(
     port: u16,
     tls: &Arc<ClientConfig>,
@@ -32,27 +32,27 @@ pub(crate) async fn open(
     open
 }
 
-/// Asks on these connections for so long, and gives them back. Every answer must have status 200 and no
-/// error in it.
+/// Sends requests on these connections for `time` and returns them. Every response must have status 200 and
+/// no error.
 pub(crate) async fn measure(
     open: Vec<Connection>,
     request: &Arc<[u8]>,
     time: Duration,
-) -> (Figures, Vec<Connection>) {
-    let began = Instant::now();
-    let over = began + time;
+) -> (LoadStats, Vec<Connection>) {
+    let start = Instant::now();
+    let end = start + time;
     let tasks: Vec<_> = open
         .into_iter()
         .map(|mut connection| {
             let request = request.clone();
             tokio::spawn(async move {
                 let mut waits = Vec::with_capacity(4096);
-                while Instant::now() < over {
-                    let asked = Instant::now();
-                    let (status, body) = connection.ask(&request).await;
-                    let fine = status == 200 && !contains(body, b"\"error\":{");
-                    assert!(fine, "{status} {}", String::from_utf8_lossy(body));
-                    waits.push(asked.elapsed());
+                while Instant::now() < end {
+                    let sent = Instant::now();
+                    let (status, body) = connection.request(&request).await;
+                    let is_ok = status == 200 && !contains(body, b"\"error\":{");
+                    assert!(is_ok, "{status} {}", String::from_utf8_lossy(body));
+                    waits.push(sent.elapsed());
                 }
                 (waits, connection)
             })
@@ -60,26 +60,26 @@ pub(crate) async fn measure(
         .collect();
     let (mut waits, mut open) = (Vec::new(), Vec::new());
     for task in tasks {
-        let (more, connection) = task.await.unwrap();
-        waits.extend(more);
+        let (connection_waits, connection) = task.await.unwrap();
+        waits.extend(connection_waits);
         open.push(connection);
     }
-    let took = began.elapsed();
+    let took = start.elapsed();
     waits.sort_unstable();
-    let by = |percent: usize| exceeded_by(&waits, percent).unwrap_or(took);
-    let (median, p99) = (by(50), by(1));
+    let percentile = |percent: usize| exceeded_by(&waits, percent).unwrap_or(took);
+    let (median, p99) = (percentile(50), percentile(1));
     #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
     let rate = waits.len() as f64 / took.as_secs_f64();
-    let answers = waits.len();
-    let figures = Figures {
+    let responses = waits.len();
+    let stats = LoadStats {
         rate,
         median,
         p99,
-        answers,
+        responses,
     };
-    (figures, open)
+    (stats, open)
 }
 
-fn contains(text: &[u8], wanted: &[u8]) -> bool {
-    text.windows(wanted.len()).any(|window| window == wanted)
+fn contains(text: &[u8], needle: &[u8]) -> bool {
+    text.windows(needle.len()).any(|window| window == needle)
 }

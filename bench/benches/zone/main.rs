@@ -1,56 +1,53 @@
-//! The Execution Zone beside the limit, a bare TLS server, and beside a peer, in one run.
+//! The Execution Zone compared with a bare TLS server and with a peer, in one run.
 //!
 //! `cargo bench -p interzone-bench --bench zone [-- --peer PYTHON] [--quick] [--check-bars] [--only PART] [--connections N] [--rounds N] [--binary PATH] [--against PATH]`
 //!
-//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file`, `delta`, `availability` or `rest`. `--binary` takes an
-//! `interzone` that was built before, `--against` another that is asked in turns with it, `--connections` measures
-//! calls at 32 or at 256 connections alone, `--rounds` says how often. With `--log FILTER` the zone logs by that filter
-//! instead of its default. `PYTHON` is an interpreter that has `acp-sdk-python` and `uvicorn`.
+//! `PART` is `tasks.get`, `tasks.create`, `execute_task`, `streams`, `file`, `delta`, `availability` or `rest`.
+//! `--binary` takes a prebuilt `interzone`, `--against` another build that is measured in turns with it,
+//! `--connections` measures calls at 32 or 256 connections only, `--rounds` sets the number of rounds. `--log FILTER`
+//! sets the zone's log filter. `PYTHON` is an interpreter with `acp-sdk-python` and `uvicorn`.
 //!
-//! Every contender is a process of its own, behind TLS, on loopback; the load runs on the same cores. Contenders take
-//! turns, and a figure is the median of the rounds.
+//! Every contender is a process of its own, behind TLS, on loopback; the load runs on the same cores. Contenders run
+//! in turns, and results are medians of the rounds.
 
-#![expect(clippy::print_stdout, reason = "a measurement prints its table")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a measurement that fails has nothing to say"
-)]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
+#![expect(clippy::unwrap_used, reason = "a failed benchmark has no result")]
 
+mod after_housekeeping;
 mod attacks;
 mod availability;
 mod bare;
 mod calls;
-mod delta;
 mod file;
 mod http2;
-mod idle;
+mod idle_streams;
 mod load;
-mod rest;
-mod zone;
+mod streaming_latency;
+mod zone_process;
 
-use interzone_bench::bars::{bar, missed};
+use interzone_bench::thresholds::{check_threshold, missed};
 use interzone_bench::{server, tls};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How much is measured.
+/// Amount of work.
 #[derive(Clone, Copy)]
-pub(crate) struct Size {
-    /// How long a contender is asked in one round.
+pub(crate) struct ZoneBenchSize {
+    /// Duration of a contender's load in one round.
     pub(crate) time: Duration,
-    /// How many rounds there are.
+    /// Number of rounds.
     pub(crate) rounds: usize,
-    /// How many streams stay open.
+    /// Number of open streams.
     pub(crate) streams: usize,
 }
 
-const WHOLE: Size = Size {
+const FULL: ZoneBenchSize = ZoneBenchSize {
     time: Duration::from_secs(3),
     rounds: 5,
     streams: 9_900,
 };
-const QUICK: Size = Size {
+const QUICK: ZoneBenchSize = ZoneBenchSize {
     time: Duration::from_millis(700),
     rounds: 1,
     streams: 500,
@@ -72,10 +69,13 @@ fn main() {
         .unwrap();
     if let Some(folder) = argument("--bare") {
         let answer = vec![b'x'; argument("--bytes").unwrap().parse().unwrap()];
-        runtime.block_on(bare::serve(tls::server(Path::new(&folder)), answer.into()));
+        runtime.block_on(bare::serve(
+            tls::server_config(Path::new(&folder)),
+            answer.into(),
+        ));
         return;
     }
-    let mut size = if flag("--quick") { QUICK } else { WHOLE };
+    let mut size = if flag("--quick") { QUICK } else { FULL };
     if let Some(rounds) = argument("--rounds") {
         size.rounds = rounds.parse().unwrap();
     }
@@ -87,19 +87,24 @@ fn main() {
     }
 }
 
-async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
+async fn run(size: ZoneBenchSize, only: Option<&str>, peer: Option<String>) {
     let folder = tempfile::tempdir_in(".").unwrap();
-    tls::make(folder.path());
-    let zone = zone::start(folder.path()).await;
-    println!("# at rest");
+    tls::write_certificate(folder.path());
+    let zone = zone_process::start(folder.path()).await;
+    println!("# idle");
     println!(
         "{:>10.0} ms from start to the first line",
-        zone.ready.as_secs_f64() * 1e3
+        zone.startup_time.as_secs_f64() * 1e3
     );
-    let mebibytes = mebibytes(zone.server.resident());
+    let mebibytes = mebibytes(zone.server.resident_bytes());
     println!("{mebibytes:>10.1} MiB resident");
-    bar("ready, ms", zone.ready.as_secs_f64() * 1e3, true, 200.0);
-    bar("resident at rest, MiB", mebibytes, true, 30.0);
+    check_threshold(
+        "ready, ms",
+        zone.startup_time.as_secs_f64() * 1e3,
+        true,
+        200.0,
+    );
+    check_threshold("resident when idle, MiB", mebibytes, true, 30.0);
     if !matches!(
         only,
         Some("streams" | "file" | "delta" | "availability" | "rest")
@@ -108,42 +113,42 @@ async fn run(size: Size, only: Option<&str>, peer: Option<String>) {
     }
     drop(zone);
     if only.is_none_or(|only| only == "streams") {
-        idle::measure(folder.path(), size).await;
+        idle_streams::measure(folder.path(), size).await;
     }
     if only.is_none_or(|only| only == "file") {
         file::measure(folder.path()).await;
     }
     if only.is_none_or(|only| only == "delta") {
-        delta::measure(folder.path(), size).await;
+        streaming_latency::measure(folder.path(), size).await;
     }
     if only.is_none_or(|only| only == "availability") {
         availability::measure(folder.path(), size.time * 5).await;
     }
     if only.is_none_or(|only| only == "rest") {
-        rest::measure(folder.path(), size).await;
+        after_housekeeping::measure(folder.path(), size).await;
     }
 }
 
-/// The section of the configuration that says what is logged, if something was asked for.
+/// The `[log]` section of the configuration, if `--log` is given.
 pub(crate) fn log_section() -> String {
     argument("--log").map_or(String::new(), |filter| {
         format!("[log]\nfilter = \"{filter}\"\n")
     })
 }
 
-/// The binary that is asked: one that was built before, or the release profile's.
+/// The measured binary: `--binary`, or the release profile's.
 pub(crate) fn binary() -> PathBuf {
     argument("--binary").map_or_else(server::binary, PathBuf::from)
 }
 
-/// What stands behind an argument's name.
+/// Value of a command-line argument.
 fn argument(name: &str) -> Option<String> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.nth(1)
 }
 
-/// The limit, answering so many bytes.
-pub(crate) fn bare(folder: &Path, bytes: usize) -> server::Server {
+/// Starts the bare server with responses of this size.
+pub(crate) fn start_bare(folder: &Path, bytes: usize) -> server::Server {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
         "--bare".as_ref(),

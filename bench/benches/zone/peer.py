@@ -1,8 +1,7 @@
-"""The peer: the server of the ACP Python SDK as it is made, with tasks kept in memory.
+"""Peer: the unmodified server of the ACP Python SDK, with tasks in memory.
 
-All that it does for a request is left on, as by default: validation, logging, CORS, and a token that
-is verified. One thing had to be repaired, or it would let nobody in: it hands `cache_ttl` to PyJWT,
-which does not know that word.
+All per-request work is enabled, as by default: validation, logging, CORS and token verification. One fix is
+needed to accept any token: the SDK passes `cache_ttl` to PyJWT, which has no such parameter.
 """
 
 import datetime

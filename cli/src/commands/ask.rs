@@ -1,13 +1,13 @@
-//! `interzone ask`: a question, the answer as it comes, and the files that the agent made.
+//! `interzone ask`: sends a question, streams the answer, and saves the agent's files.
 
 use crate::artifacts;
 use crate::attachments;
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
-use crate::follow::{Follower, Pause};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::time::Limit;
+use crate::task_follower::{PauseReason, TaskFollower};
+use crate::time::DurationArg;
 use clap::Args;
 use interzone_client::Client;
 use interzone_protocol::acp::{Method, TaskObject, TasksCreateParams, TasksSendParams};
@@ -17,21 +17,21 @@ use std::cell::OnceCell;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Ask an agent, see its answer as it comes, and keep the files that it makes
+/// Ask an agent, stream its answer, and save the files it produces
 ///
-/// What the agent makes is saved in this folder, under a new name where there is one already.
-/// A question back is shown; on a terminal you can answer it at once.
+/// Files from the agent are saved in the current folder; existing files are not overwritten.
+/// If the agent asks a question, you can answer it on the terminal.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Exit codes:
-  0  the task is completed
-  1  it failed, was called off, or waits for an answer
-  2  the command was not understood
+  0  the task completed
+  1  the task failed, was canceled, or is waiting for an answer
+  2  invalid usage
   3  the server cannot be reached
-  4  the server refuses
-  5  it took longer than --timeout
+  4  the server refused the request
+  5  timed out (--timeout)
 
 Examples:
   interzone ask \"file csv a,b\"
@@ -40,58 +40,58 @@ Examples:
   git diff | interzone ask -"
 )]
 pub(crate) struct Ask {
-    /// What to ask; - reads it from standard input
+    /// Text to send, or - to read it from standard input
     #[arg(value_name = "TEXT", required_unless_present = "attach")]
     text: Vec<String>,
 
-    /// A file to send along; may be given several times
+    /// File to attach (repeatable)
     #[arg(long, alias = "file", value_name = "FILE")]
     attach: Vec<PathBuf>,
 
-    /// The agent to ask; else the server's default
+    /// Agent to ask [default: the server's default agent]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Where to save files
+    /// Folder to save files in
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     save: PathBuf,
 
-    /// How long to wait for the end, such as 30s or 10m
+    /// Maximum time to wait for the task, such as 30s or 10m
     #[arg(long, value_name = "TIME")]
-    timeout: Option<Limit>,
+    timeout: Option<DurationArg>,
 
     #[command(flatten)]
     connect: ConnectOptions,
 }
 
-/// What came of it, for programs.
+/// JSON output of the command.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct AskOutput<'a> {
     task: &'a TaskObject,
     files: &'a [PathBuf],
 }
 
 impl Ask {
-    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let message = attachments::message(&self.text, &self.attach)?;
-        let connection = self.connect.find()?;
+    pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        let message = attachments::user_message(&self.text, &self.attach)?;
+        let connection = self.connect.resolve()?;
         let client = connection.client()?;
-        let begun = OnceCell::new();
-        let asking = self.ask(&client, message, format, &begun);
-        let asked = match self.timeout {
-            None => asking.await,
-            Some(Limit(limit)) => match tokio::time::timeout(limit, asking).await {
-                Ok(asked) => asked,
+        let task_id = OnceCell::new();
+        let answer = self.ask(&client, message, format, &task_id);
+        let result = match self.timeout {
+            None => answer.await,
+            Some(DurationArg(limit)) => match tokio::time::timeout(limit, answer).await {
+                Ok(result) => result,
                 Err(_) => {
-                    if let Some(id) = begun.get() {
-                        leave(id);
+                    if let Some(id) = task_id.get() {
+                        print_still_running(id);
                     }
-                    Err(Failure::TooSlow(limit))
+                    Err(Failure::TimedOut(limit))
                 }
             },
         };
         connection
-            .explain(asked, &[Method::TasksCreate, Method::TasksGet])
+            .explain_scope_error(result, &[Method::TasksCreate, Method::TasksGet])
             .await
     }
 
@@ -99,8 +99,8 @@ impl Ask {
         &self,
         client: &Client,
         message: Message,
-        format: Format,
-        begun: &OnceCell<String>,
+        format: OutputFormat,
+        task_id: &OnceCell<String>,
     ) -> Result<Exit, Failure> {
         let params = TasksCreateParams {
             initial_message: message,
@@ -109,26 +109,26 @@ impl Ask {
             metadata: None,
         };
         let task = client.tasks_create(&params).await?;
-        let id = begun.get_or_init(|| task.task_id).as_str();
-        let quiet = format == Format::Json;
-        let mut follower = Follower::new(client.clone(), id, None, quiet, false);
+        let id = task_id.get_or_init(|| task.task_id).as_str();
+        let quiet = format == OutputFormat::Json;
+        let mut follower = TaskFollower::new(client.clone(), id, None, quiet, false);
         loop {
             let pause = tokio::select! {
-                pause = follower.go_on() => pause?,
+                pause = follower.next_pause() => pause?,
                 _ = tokio::signal::ctrl_c() => {
-                    leave(id);
-                    return Ok(Exit::No);
+                    print_still_running(id);
+                    return Ok(Exit::Failed);
                 }
             };
             match pause {
-                Pause::Over(task) => return self.finish(&task, format),
-                Pause::Question(task) => {
+                PauseReason::Finished(task) => return self.finish(&task, format),
+                PauseReason::Question(task) => {
                     let answer = match format {
-                        Format::Text => read_answer().await,
-                        Format::Json => None,
+                        OutputFormat::Text => read_answer().await,
+                        OutputFormat::Json => None,
                     };
                     let Some(answer) = answer else {
-                        return self.wait_for_answer(&task, format);
+                        return self.report_question(&task, format);
                     };
                     let params = TasksSendParams {
                         task_id: id.to_owned(),
@@ -140,72 +140,72 @@ impl Ask {
         }
     }
 
-    fn finish(&self, task: &TaskObject, format: Format) -> Result<Exit, Failure> {
+    fn finish(&self, task: &TaskObject, format: OutputFormat) -> Result<Exit, Failure> {
         let artifacts = task.artifacts.as_deref().unwrap_or_default();
         let files = artifacts::save_all(artifacts, &self.save)?;
-        if format == Format::Json {
-            let answer = Answer {
+        if format == OutputFormat::Json {
+            let answer = AskOutput {
                 task,
                 files: &files,
             };
             output::write(|out| output::write_json(out, &answer))?;
         } else {
             for file in &files {
-                tell(&format!("saved {}", shown(file)));
+                print_stderr(&format!("saved {}", display_path(file)));
             }
         }
-        Ok(ended(task, format))
+        Ok(report_end(task, format))
     }
 
-    fn wait_for_answer(&self, task: &TaskObject, format: Format) -> Result<Exit, Failure> {
-        if format == Format::Json {
-            let answer = Answer { task, files: &[] };
+    fn report_question(&self, task: &TaskObject, format: OutputFormat) -> Result<Exit, Failure> {
+        if format == OutputFormat::Json {
+            let answer = AskOutput { task, files: &[] };
             output::write(|out| output::write_json(out, &answer))?;
         } else {
             let id = printable::text(&task.task_id);
-            tell("the agent waits for an answer; give it, then watch:");
-            tell(&format!("  interzone task send {id} \"…\""));
-            tell(&format!("  interzone task watch {id}"));
+            print_stderr("the agent is waiting for an answer; send it, then watch:");
+            print_stderr(&format!("  interzone task send {id} \"…\""));
+            print_stderr(&format!("  interzone task watch {id}"));
         }
-        Ok(Exit::No)
+        Ok(Exit::Failed)
     }
 }
 
-/// Says how a task ended, and how to end for it.
-pub(super) fn ended(task: &TaskObject, format: Format) -> Exit {
+/// Reports on standard error how a task ended, and returns the exit code.
+pub(super) fn report_end(task: &TaskObject, format: OutputFormat) -> Exit {
     let state = task.status.0;
     if state == TaskState::Completed {
         return Exit::Done;
     }
-    if format == Format::Text {
+    if format == OutputFormat::Text {
         let last = task.messages.as_deref().and_then(<[Message]>::last);
-        let words = last.map(Message::text).unwrap_or_default();
+        let text = last.map(Message::text).unwrap_or_default();
         match state {
-            TaskState::Canceled => tell("the task was called off"),
-            _ if words.is_empty() => tell("the task failed"),
-            _ => tell(&format!("the task failed: {}", printable::text(&words))),
+            TaskState::Canceled => print_stderr("the task was canceled"),
+            _ if text.is_empty() => print_stderr("the task failed"),
+            _ => print_stderr(&format!("the task failed: {}", printable::text(&text))),
         }
     }
-    Exit::No
+    Exit::Failed
 }
 
-fn shown(path: &std::path::Path) -> String {
+fn display_path(path: &std::path::Path) -> String {
     let path = path.strip_prefix(".").unwrap_or(path);
     printable::text(&path.to_string_lossy())
 }
 
-fn tell(line: &str) {
+fn print_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-fn leave(id: &str) {
+fn print_still_running(id: &str) {
     let id = printable::text(id);
-    tell("the task goes on; see it or call it off:");
-    tell(&format!("  interzone task watch {id}"));
-    tell(&format!("  interzone task cancel {id}"));
+    print_stderr("the task is still running; watch or cancel it:");
+    print_stderr(&format!("  interzone task watch {id}"));
+    print_stderr(&format!("  interzone task cancel {id}"));
 }
 
-/// An answer from whoever sits at the terminal; none if nobody does.
+/// Reads an answer from the terminal; `None` if standard input is not a terminal.
 async fn read_answer() -> Option<String> {
     if !io::stdin().is_terminal() {
         return None;

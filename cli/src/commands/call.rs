@@ -1,11 +1,11 @@
-//! `interzone call`: any method, as it is.
+//! `interzone call`: calls any method and prints the result unchanged.
 
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::output;
 use clap::Args;
-use interzone_protocol::vocab::Json;
+use interzone_protocol::vocab::VerbatimJson;
 use std::ffi::OsStr;
 
 /// Call any method and print its result as JSON
@@ -17,13 +17,13 @@ Examples:
   interzone call tasks.create @params.json
   interzone call --notify task.notification - < params.json")]
 pub(crate) struct Call {
-    /// The method
+    /// Method name
     method: String,
 
-    /// Its params as JSON, @FILE to read them from a file, or - for standard input
+    /// Params as JSON, @FILE to read them from a file, or - for standard input
     params: Option<String>,
 
-    /// Send a notification, to which nothing is answered
+    /// Send a notification, which has no response
     #[arg(long)]
     notify: bool,
 
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn run(&self) -> Result<Exit, Failure> {
         let params = self.params()?;
-        let client = self.connect.find()?.client()?;
+        let client = self.connect.resolve()?.client()?;
         if self.notify {
             client.notify(&self.method, &params).await?;
             return Ok(Exit::Done);
@@ -47,19 +47,19 @@ impl Call {
         Ok(Exit::Done)
     }
 
-    fn params(&self) -> Result<Json, Failure> {
+    fn params(&self) -> Result<VerbatimJson, Failure> {
         let text = match self.params.as_deref() {
             None => "{}".to_owned(),
             Some(text) if text == "-" || text.starts_with('@') => {
                 let input = Input::from(OsStr::new(text.strip_prefix('@').unwrap_or(text)));
                 String::from_utf8(input.read()?)
-                    .map_err(|_| Failure::Misuse("the params are not UTF-8".to_owned()))?
+                    .map_err(|_| Failure::Misuse("params are not valid UTF-8".to_owned()))?
             }
             Some(text) => text.to_owned(),
         };
-        Json::parse(text).map_err(|_| {
+        VerbatimJson::parse(text).map_err(|_| {
             Failure::Misuse(
-                "the params are not JSON; write an object, such as '{\"taskId\": \"…\"}'"
+                "params are not valid JSON; pass an object, such as '{\"taskId\": \"…\"}'"
                     .to_owned(),
             )
         })

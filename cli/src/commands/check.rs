@@ -1,7 +1,6 @@
-//! `interzone check`: whether a file holds a valid JSON-RPC 2.0 message, or a server keeps the rules;
-//! and if not, why and where.
+//! `interzone check`: validates a JSON-RPC 2.0 message, or tests a server for conformance.
 //!
-//! What a valid message is, is decided in `interzone-jsonrpc` and nowhere here: this command only asks.
+//! Messages are validated by `interzone-jsonrpc`; this command only reports the result.
 
 mod report;
 mod server;
@@ -10,33 +9,33 @@ mod text;
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::runtime;
-use crate::time::Limit;
+use crate::time::DurationArg;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// How long the server may take for each answer.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Default timeout for each response of a server.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Say whether a file holds a valid JSON-RPC 2.0 message, or whether a server keeps the rules
+/// Validate a JSON-RPC 2.0 message, or test a server for conformance
 ///
 /// A file holds one request, notification or response, or one batch of them.
-/// Only the envelope is judged, not what a method makes of its params.
+/// Only the envelope is validated, not the params of a method.
 ///
-/// A server is looked at from outside: transport, envelope, and if it speaks ACP its
-/// authentication, methods, streams, agent card and health. It makes a few tasks and streams.
+/// A server is tested from outside: transport, envelope, and, if it supports ACP, its
+/// authentication, methods, streams, agent card and health. This creates a few tasks and streams.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Exit codes:
-  0  the message is valid, and so is every message of a batch; the server fails no check
-  1  it is not valid; the server fails a check
-  2  there is no verdict: nothing to read, or the command was not understood
+  0  the message, or every message of the batch, is valid; the server passes all checks
+  1  a message is not valid; the server fails a check
+  2  no result: nothing to read, or invalid usage
   3  the server cannot be reached
-  4  the server gives no token
+  4  no access token could be obtained
 
 Examples:
   interzone check examples/messages/request.json
@@ -45,24 +44,24 @@ Examples:
   interzone check https://localhost:8443"
 )]
 pub(crate) struct Check {
-    /// The file to read, - for standard input, or the https:// address of a server
+    /// File to read, - for standard input, or the https:// URL of a server
     #[arg(value_name = "FILE|URL")]
     subject: OsString,
 
-    /// A server: which rules it is held to
+    /// Protocol to test a server for
     #[arg(long, value_enum, default_value_t)]
     protocol: server::Protocol,
 
-    /// A server: how long it may take for each answer, such as 30s
+    /// Timeout for each response of a server, such as 30s
     #[arg(long, value_name = "TIME")]
-    timeout: Option<Limit>,
+    timeout: Option<DurationArg>,
 
     #[command(flatten)]
     connect: ConnectOptions,
 }
 
 impl Check {
-    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let url = self
             .subject
             .to_str()
@@ -73,24 +72,25 @@ impl Check {
         }
     }
 
-    fn check_server(&self, url: &str, format: Format) -> Result<Exit, Failure> {
-        let connection = self.connect.find_at(Some(url))?;
-        let patience = self.timeout.map_or(PATIENCE, |Limit(limit)| limit);
-        runtime::run(server::examine(
-            &connection,
-            self.protocol,
-            patience,
-            format,
-        ))
+    fn check_server(&self, url: &str, format: OutputFormat) -> Result<Exit, Failure> {
+        let connection = self.connect.resolve_for(Some(url))?;
+        let timeout = self
+            .timeout
+            .map_or(DEFAULT_TIMEOUT, |DurationArg(limit)| limit);
+        runtime::run(server::run(&connection, self.protocol, timeout, format))
     }
 
-    fn check_file(&self, format: Format) -> Result<Exit, Failure> {
+    fn check_file(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let bytes = Input::from(self.subject.as_os_str()).read()?;
-        let report = report::judge(&bytes);
+        let report = report::validate(&bytes);
         output::write(|out| match format {
-            Format::Text => text::write(out, &report, &bytes),
-            Format::Json => output::write_json(out, &report),
+            OutputFormat::Text => text::write(out, &report, &bytes),
+            OutputFormat::Json => output::write_json(out, &report),
         })?;
-        Ok(if report.valid { Exit::Done } else { Exit::No })
+        Ok(if report.valid {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! `interzone completions`: what a shell needs to complete our commands.
+//! `interzone completions`: generates shell completion scripts.
 
 use super::Cli;
 use crate::exit::{Exit, Failure};
@@ -7,7 +7,7 @@ use crate::version::VERSION;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
-/// Write a script with which a shell completes commands and options
+/// Generate shell completions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,28 +15,33 @@ Examples:
   interzone completions zsh > ~/.zfunc/_interzone
   interzone completions fish > ~/.config/fish/completions/interzone.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 
 impl Completions {
     pub(crate) fn run(&self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut listed(), "interzone", &mut script);
+        clap_complete::generate(
+            self.shell,
+            &mut visible_commands(),
+            "interzone",
+            &mut script,
+        );
         output::write(|out| out.write_all(&script))?;
         Ok(Exit::Done)
     }
 }
 
-/// The command line without the commands that only a zone uses: the generator does not leave hidden ones out.
-fn listed() -> Command {
-    let whole = Cli::command();
-    let commands = whole
+/// Returns the command line without hidden commands, which the generator would include.
+fn visible_commands() -> Command {
+    let root = Cli::command();
+    let commands = root
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
     Command::new("interzone")
         .version(VERSION)
-        .disable_help_subcommand(whole.is_disable_help_subcommand_set())
-        .args(whole.get_arguments())
+        .disable_help_subcommand(root.is_disable_help_subcommand_set())
+        .args(root.get_arguments())
         .subcommands(commands.cloned())
 }

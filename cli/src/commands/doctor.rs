@@ -1,35 +1,35 @@
-//! `interzone doctor`: what keeps a zone from working, and what to do about it.
+//! `interzone doctor`: diagnoses a zone and suggests fixes.
 //!
-//! It only looks: nothing is changed, posted or left behind, and a zone that runs is not disturbed.
+//! Read-only: it changes and posts nothing, and does not disturb a running zone.
 
 mod files;
+mod http_probe;
 #[cfg(test)]
 mod manifest;
 mod report;
 mod slack;
-mod wire;
-mod zones;
+mod zone_checks;
 
-use crate::config::{Config, Outline, VerifyConfig};
+use crate::config::{Config, ConfigSummary, VerificationZoneConfig};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use clap::Args;
-use report::{Report, Verdict};
+use http_probe::HttpProbe;
+use report::{DoctorReport, DoctorVerdict};
 use std::path::PathBuf;
-use wire::Wire;
 
-/// Find out what keeps a zone from working
+/// Diagnose a zone's configuration and connections
 ///
-/// Looks at the configuration, its files and their permissions, certificates, the store, the
-/// clock, and whatever the zone needs: its issuer, or the Execution Zone, Slack, tokens and
-/// scopes. Each look is a line that says what was found and what to do next. Nothing is changed.
+/// Checks the configuration, its files and their permissions, certificates, the store, the
+/// clock, and the zone's dependencies: its issuer, or the Execution Zone, Slack, tokens and
+/// scopes. Prints one line per check, with the result and what to do next. Changes nothing.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Exit codes:
-  0  nothing failed
-  1  something failed
+  0  no check failed
+  1  a check failed
   2  the configuration cannot be read
 
 Examples:
@@ -37,15 +37,15 @@ Examples:
   interzone doctor --config verification.toml --output json"
 )]
 pub(crate) struct Doctor {
-    /// The configuration, of either zone
+    /// Configuration file of either zone
     #[arg(long, value_name = "FILE", default_value = "interzone.toml")]
     config: PathBuf,
 }
 
 impl Doctor {
-    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let outline = Outline::of(&self.config)?;
-        let mut report = Report::default();
+    pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        let outline = ConfigSummary::load(&self.config)?;
+        let mut report = DoctorReport::default();
         files::check(&outline.files, &mut report);
         if outline.execution {
             self.execution(&mut report).await;
@@ -54,53 +54,53 @@ impl Doctor {
             self.verification(&mut report).await;
         }
         output::write(|out| match format {
-            Format::Text => report.write_text(out),
-            Format::Json => report.write_json(out),
+            OutputFormat::Text => report.write_text(out),
+            OutputFormat::Json => report.write_json(out),
         })?;
-        Ok(match report.count(Verdict::Fail) {
+        Ok(match report.count(DoctorVerdict::Fail) {
             0 => Exit::Done,
-            _ => Exit::No,
+            _ => Exit::Failed,
         })
     }
 
-    async fn execution(&self, report: &mut Report) {
+    async fn execution(&self, report: &mut DoctorReport) {
         const NAME: &str = "configuration of the Execution Zone";
         let config = match Config::load(&self.config) {
             Ok(config) => config,
-            Err(error) => return report.fail(NAME, error.to_string(), "correct it"),
+            Err(error) => return report.fail(NAME, error.to_string(), "fix the configuration"),
         };
         report.pass(NAME, self.config.to_string_lossy());
-        files::serving(config.tls.server.as_ref(), report);
-        zones::store(&config.store, report).await;
-        zones::agents(&config, report);
-        match Wire::new(&config.tls.trust) {
-            Err(error) => report.fail("network", error.to_string(), "correct [tls] trust"),
+        files::server_certificate(config.tls.server.as_ref(), report);
+        zone_checks::store(&config.store, report).await;
+        zone_checks::agents(&config, report);
+        match HttpProbe::new(&config.tls.trust) {
+            Err(error) => report.fail("network", error.to_string(), "fix [tls] trust"),
             Ok(wire) => {
-                zones::issuer(&config, &wire, report).await;
+                zone_checks::issuer(&config, &wire, report).await;
                 if config.tls.server.is_some() {
                     let public = &config.execution.public_url;
-                    zones::own(public, "execute", &wire, report).await;
+                    zone_checks::this_zone(public, "execution", &wire, report).await;
                 }
             }
         }
     }
 
-    async fn verification(&self, report: &mut Report) {
+    async fn verification(&self, report: &mut DoctorReport) {
         const NAME: &str = "configuration of the Verification Zone";
-        let config = match VerifyConfig::load(&self.config) {
+        let config = match VerificationZoneConfig::load(&self.config) {
             Ok(config) => config,
-            Err(error) => return report.fail(NAME, error.to_string(), "correct it"),
+            Err(error) => return report.fail(NAME, error.to_string(), "fix the configuration"),
         };
         report.pass(NAME, self.config.to_string_lossy());
-        files::serving(config.tls.server.as_ref(), report);
-        zones::store(&config.store, report).await;
-        match Wire::new(&config.tls.trust) {
-            Err(error) => report.fail("network", error.to_string(), "correct [tls] trust"),
+        files::server_certificate(config.tls.server.as_ref(), report);
+        zone_checks::store(&config.store, report).await;
+        match HttpProbe::new(&config.tls.trust) {
+            Err(error) => report.fail("network", error.to_string(), "fix [tls] trust"),
             Ok(wire) => {
-                zones::execution(&config, &wire, report).await;
+                zone_checks::execution(&config, &wire, report).await;
                 slack::check(&config, &wire, report).await;
                 let public = &config.verification.public_url;
-                zones::own(public, "verify", &wire, report).await;
+                zone_checks::this_zone(public, "verification", &wire, report).await;
             }
         }
     }

@@ -1,21 +1,21 @@
-//! `interzone extract-file`: reads one file of an untrusted sender. The Execution Zone starts it; people do
-//! not. docs/files.md tells what it may do.
+//! `interzone extract-file`: hidden command that the Execution Zone runs to read one untrusted file. See
+//! docs/files.md for its limits.
 //!
-//! Nothing but its limits comes before it reads: no configuration, no log, no runtime.
+//! It applies its limits before it reads anything: no configuration, no log, no runtime.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use interzone_execution::files::{ChildLimits, answer_request, confine};
 use std::io;
 
-/// Read one file from the standard input, within limits
+/// Read one file from standard input, within limits
 #[derive(Debug, Args)]
 pub(crate) struct ExtractFile {
-    /// Bytes of address space
+    /// Address space limit in bytes
     #[arg(long, value_name = "BYTES")]
     memory: u64,
 
-    /// Seconds of processor time
+    /// CPU time limit in seconds
     #[arg(long, value_name = "SECONDS")]
     cpu_seconds: u64,
 }
@@ -26,9 +26,9 @@ impl ExtractFile {
             memory: self.memory,
             cpu_seconds: self.cpu_seconds,
         };
-        let answered =
+        let result =
             confine(&limits).and_then(|()| answer_request(io::stdin().lock(), io::stdout().lock()));
-        answered.map_err(Failure::ExtractFile)?;
+        result.map_err(Failure::ExtractFile)?;
         Ok(Exit::Done)
     }
 }

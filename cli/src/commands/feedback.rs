@@ -1,100 +1,107 @@
-//! `interzone feedback`: what people in Slack thought of answers.
+//! `interzone feedback`: lists feedback from Slack users.
 //!
-//! It reads the store itself, also while a zone runs on it.
+//! It reads the store directly, even while a zone is running on it.
 
-use crate::config::{FOLDER, StoreConfig, Surroundings};
+use crate::config::{CliEnvironment, DATA_DIR, StoreConfig};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::time::Limit;
+use crate::time::DurationArg;
 use crate::wiring::{self, StartError};
 use clap::Args;
 use interzone_hub::{Clock, SystemClock};
-use interzone_verification::FeedbackGiven;
+use interzone_verification::SlackFeedback;
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Show what people in Slack thought of answers
+/// Show feedback on answers from Slack users
 ///
-/// The newest come last. A thumb counts until its owner presses the other one.
+/// Newest last. Only a user's latest rating of an answer counts.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
-`interzone pairs QUESTION` on the Execution Zone tells what became of the question.
+To see what happened to a question, run `interzone requests QUESTION` on the Execution Zone.
 
 Examples:
   interzone feedback
   interzone feedback --config interzone.toml --since 7d --bad"
 )]
 pub(crate) struct Feedback {
-    /// Only within this time, such as 12h or 7d
+    /// Show only feedback from this period, such as 12h or 7d
     #[arg(long, value_name = "TIME")]
-    since: Option<Limit>,
+    since: Option<DurationArg>,
 
-    /// Only thumbs down
+    /// Show only thumbs down
     #[arg(long)]
     bad: bool,
 
-    /// The configuration of the Verification Zone whose store is meant
+    /// Configuration file of the Verification Zone
     #[arg(long, value_name = "FILE", conflicts_with = "folder")]
     config: Option<PathBuf>,
 
-    /// The folder of `interzone up` whose store is meant; else the nearest one
+    /// Data folder of `interzone up` [default: the nearest one]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
 impl Feedback {
-    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let mut kept = Vec::new();
+    pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        let mut records = Vec::new();
         for store in self.stores()? {
-            let keep = wiring::records(&store).await.map_err(StartError::Store)?;
-            let listed = keep.list(FeedbackGiven::KIND).await;
-            kept.extend(listed.map_err(StartError::Kept)?);
+            let store = wiring::issuer_records(&store)
+                .await
+                .map_err(StartError::Store)?;
+            let listed = store.list(SlackFeedback::RECORD_KIND).await;
+            records.extend(listed.map_err(StartError::IssuerRecords)?);
         }
-        let since = self.since.map(|Limit(time)| SystemClock.now().before(time));
-        let mut thumbs: Vec<FeedbackGiven> = kept
+        let since = self
+            .since
+            .map(|DurationArg(time)| SystemClock.now().minus(time));
+        let mut thumbs: Vec<SlackFeedback> = records
             .iter()
-            .filter_map(|kept| serde_json::from_str(&kept.value).ok())
-            .filter(|thumb: &FeedbackGiven| since.is_none_or(|since| thumb.at >= since))
+            .filter_map(|record| serde_json::from_str(&record.value).ok())
+            .filter(|thumb: &SlackFeedback| since.is_none_or(|since| thumb.at >= since))
             .filter(|thumb| !self.bad || !thumb.good)
             .collect();
         thumbs.sort_by_key(|thumb| thumb.at);
         output::write(|out| match format {
-            Format::Json => output::write_json(out, &json!({"feedback": thumbs})),
-            Format::Text => write_text(out, &thumbs),
+            OutputFormat::Json => output::write_json(out, &json!({"feedback": thumbs})),
+            OutputFormat::Text => write_text(out, &thumbs),
         })?;
         Ok(Exit::Done)
     }
 
     fn stores(&self) -> Result<Vec<StoreConfig>, Failure> {
         if let Some(file) = &self.config {
-            return Ok(vec![StoreConfig::of_verification(file)?]);
+            return Ok(vec![StoreConfig::load_for_verification(file)?]);
         }
-        let folder = self.folder.clone().or_else(|| Surroundings::look().folder);
+        let folder = self
+            .folder
+            .clone()
+            .or_else(|| CliEnvironment::load().folder);
         match folder.filter(|folder| folder.is_dir()) {
-            // Of the workspace on this machine, and of a real one.
+            // The local workspace and a real one.
             Some(folder) => Ok(["verification.db", "slack.db"]
                 .into_iter()
                 .filter(|name| folder.join(name).is_file())
-                .map(|name| StoreConfig::of_folder(&folder, name))
+                .map(|name| StoreConfig::in_data_dir(&folder, name))
                 .collect()),
             None => Err(Failure::Misuse(format!(
-                "no store is known; name a configuration with --config, or the folder of \
-                 `interzone up` ({FOLDER}) with --folder"
+                "no store found; pass a configuration with --config, or the folder of \
+                 `interzone up` ({DATA_DIR}) with --folder"
             ))),
         }
     }
 }
 
-fn write_text(out: &mut dyn Write, thumbs: &[FeedbackGiven]) -> io::Result<()> {
+fn write_text(out: &mut dyn Write, thumbs: &[SlackFeedback]) -> io::Result<()> {
     for thumb in thumbs {
-        let word = if thumb.good { "good" } else { "bad " };
+        let label = if thumb.good { "good" } else { "bad " };
         writeln!(
             out,
-            "{}  {word}  {} in {} of {}  question {}",
+            "{}  {label}  {} in {} of {}  question {}",
             thumb.at,
             thumb.user,
             thumb.channel,
@@ -108,17 +115,17 @@ fn write_text(out: &mut dyn Write, thumbs: &[FeedbackGiven]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FeedbackGiven, write_text};
+    use super::{SlackFeedback, write_text};
     use serde_json::json;
 
     #[test]
-    fn thumbs_are_told_and_counted() {
-        let thumb = |good, user: &str| -> FeedbackGiven {
-            let kept = json!({
+    fn feedback_is_listed_and_counted() {
+        let thumb = |good, user: &str| -> SlackFeedback {
+            let record = json!({
                 "team": "T1", "channel": "C1", "message": "2.5", "user": user, "good": good,
                 "question": "6f1e2d3c-0000-8000-8000-000000000001",                 "at": "2026-01-02T03:04:05.000Z",
             });
-            serde_json::from_value(kept).unwrap()
+            serde_json::from_value(record).unwrap()
         };
         let mut out = Vec::new();
         write_text(&mut out, &[thumb(true, "U1"), thumb(false, "U2")]).unwrap();

@@ -1,10 +1,10 @@
-//! `interzone health`: does the zone of a configuration answer on this machine? For containers and watchdogs,
-//! which then need no other program.
+//! `interzone health`: checks that the local zone is up. For containers and watchdogs, which then need no other
+//! program.
 
-use crate::config::{Config, Outline, VerifyConfig};
+use crate::config::{Config, ConfigSummary, VerificationZoneConfig};
+use crate::connect_error::{ConnectFailure, causes};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::reach::{Away, causes};
+use crate::output::{self, OutputFormat};
 use crate::wiring::StartError;
 use clap::Args;
 use rustls::AlertDescription;
@@ -13,13 +13,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the zone may take. Docker and systemd have limits of their own, which are longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of the request. Docker and systemd have longer timeouts of their own.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Ask whether the zone of a configuration answers on this machine
+/// Check that the local zone is up
 ///
-/// Exit code 0 means that it does, 1 that it is not well, 3 that nobody answers. It goes to the address that
-/// the zone listens on and sends nothing but the question, so it takes any certificate.
+/// Exit code 0 means healthy, 1 unhealthy, 3 unreachable. It connects to the address that the zone listens
+/// on, sends no credentials, and so accepts any certificate.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -28,93 +28,96 @@ Example:
   interzone health --config /etc/interzone/interzone.toml"
 )]
 pub(crate) struct Health {
-    /// The configuration, of either zone
+    /// Configuration file of either zone
     #[arg(long, value_name = "FILE", default_value = "interzone.toml")]
     config: PathBuf,
 
-    /// Ask whether it is ready for work, and not only whether it lives
+    /// Check readiness (/readyz) instead of liveness (/healthz)
     #[arg(long)]
     ready: bool,
 }
 
-/// A zone that should be here.
-struct Door {
+/// Health endpoint of a local zone.
+struct ZoneEndpoint {
     name: &'static str,
     url: String,
-    /// Whether callers need a certificate, which we have none of.
-    guarded: bool,
+    /// True if the server requires a client certificate, which this command does not have.
+    requires_client_cert: bool,
 }
 
 impl Health {
-    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
+    pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let http = reqwest::Client::builder()
             .no_proxy()
-            // Of HTTP/2 only words are left when the other side hangs up, and no alert of TLS.
+            // With HTTP/2, a closed connection hides the TLS alert.
             .http1_only()
-            .timeout(PATIENCE)
+            .timeout(REQUEST_TIMEOUT)
             .tls_danger_accept_invalid_certs(true)
             .build()
             .map_err(StartError::Http)?;
         let mut exit = Exit::Done;
-        let mut told = Vec::new();
-        for door in self.doors()? {
-            let (worst, words) = ask(&http, &door).await;
-            if worst != Exit::Done {
-                exit = worst;
+        let mut results = Vec::new();
+        for endpoint in self.endpoints()? {
+            let (status, message) = probe(&http, &endpoint).await;
+            if status != Exit::Done {
+                exit = status;
             }
-            told.push((door, worst, words));
+            results.push((endpoint, status, message));
         }
         output::write(|out| match format {
-            Format::Json => {
-                let zones: Vec<_> = told
+            OutputFormat::Json => {
+                let zones: Vec<_> = results
                     .iter()
-                    .map(|(door, exit, words)| {
-                        json!({"zone": door.name, "url": door.url, "well": *exit == Exit::Done, "found": words})
+                    .map(|(zone, exit, message)| {
+                        json!({"zone": zone.name, "url": zone.url, "healthy": *exit == Exit::Done, "found": message})
                     })
                     .collect();
                 output::write_json(out, &json!({"zones": zones}))
             }
-            Format::Text => told
-                .iter()
-                .try_for_each(|(door, _, words)| writeln!(out, "{}: {words}", door.name)),
+            OutputFormat::Text => results.iter().try_for_each(|(endpoint, _, message)| {
+                writeln!(out, "{}: {message}", endpoint.name)
+            }),
         })?;
         Ok(exit)
     }
 
-    fn doors(&self) -> Result<Vec<Door>, Failure> {
-        let outline = Outline::of(&self.config)?;
-        let word = if self.ready { "readyz" } else { "healthz" };
-        let mut doors = Vec::new();
+    fn endpoints(&self) -> Result<Vec<ZoneEndpoint>, Failure> {
+        let outline = ConfigSummary::load(&self.config)?;
+        let path = if self.ready { "readyz" } else { "healthz" };
+        let mut endpoints = Vec::new();
         if outline.execution {
             let config = Config::load(&self.config)?;
-            doors.push(match &config.tls.server {
-                Some(files) => Door {
+            endpoints.push(match &config.tls.server {
+                Some(files) => ZoneEndpoint {
                     name: "execution",
-                    url: format!("https://{}/{word}", here(config.execution.listen)),
-                    guarded: files.client_ca.is_some(),
+                    url: format!("https://{}/{path}", local_address(config.execution.listen)),
+                    requires_client_cert: files.client_ca.is_some(),
                 },
-                None => Door {
+                None => ZoneEndpoint {
                     name: "execution",
-                    url: format!("http://{}/ping", here(config.agentcore.listen)),
-                    guarded: false,
+                    url: format!("http://{}/ping", local_address(config.agentcore.listen)),
+                    requires_client_cert: false,
                 },
             });
         }
         if outline.verification {
-            let config = VerifyConfig::load(&self.config)?;
+            let config = VerificationZoneConfig::load(&self.config)?;
             let files = config.tls.server.as_ref();
-            doors.push(Door {
+            endpoints.push(ZoneEndpoint {
                 name: "verification",
-                url: format!("https://{}/{word}", here(config.verification.listen)),
-                guarded: files.is_some_and(|files| files.client_ca.is_some()),
+                url: format!(
+                    "https://{}/{path}",
+                    local_address(config.verification.listen)
+                ),
+                requires_client_cert: files.is_some_and(|files| files.client_ca.is_some()),
             });
         }
-        Ok(doors)
+        Ok(endpoints)
     }
 }
 
-/// An address that reaches what listens there: everywhere is also here.
-fn here(listen: SocketAddr) -> SocketAddr {
+/// Returns an address that reaches a listener: loopback for the unspecified address.
+fn local_address(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -123,26 +126,27 @@ fn here(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-async fn ask(http: &reqwest::Client, door: &Door) -> (Exit, String) {
-    match http.get(&door.url).send().await {
-        Ok(answer) if answer.status().is_success() => (Exit::Done, "well".to_owned()),
+async fn probe(http: &reqwest::Client, endpoint: &ZoneEndpoint) -> (Exit, String) {
+    match http.get(&endpoint.url).send().await {
+        Ok(answer) if answer.status().is_success() => (Exit::Done, "healthy".to_owned()),
         Ok(answer) => (
-            Exit::No,
-            format!("not well: HTTP {}", answer.status().as_u16()),
+            Exit::Failed,
+            format!("unhealthy: HTTP {}", answer.status().as_u16()),
         ),
-        // That it asks for a certificate is as much as we can learn without one.
-        Err(error) if door.guarded && wants_certificate(&error) => {
-            (Exit::Done, "well, and asks for a certificate".to_owned())
-        }
+        // A request for a client certificate shows that the zone is up.
+        Err(error) if endpoint.requires_client_cert && wants_certificate(&error) => (
+            Exit::Done,
+            "healthy, requires a client certificate".to_owned(),
+        ),
         Err(error) if error.is_timeout() => (
             Exit::Unreachable,
-            format!("no answer within {} s", PATIENCE.as_secs()),
+            format!("no response within {}s", REQUEST_TIMEOUT.as_secs()),
         ),
         Err(error) => (
             Exit::Unreachable,
-            match Away::by(&error) {
-                away if away.answered() => format!("no TLS comes about at {}", door.url),
-                _ => format!("nobody answers at {}", door.url),
+            match ConnectFailure::from_error(&error) {
+                away if away.has_response() => format!("TLS handshake failed at {}", endpoint.url),
+                _ => format!("no response from {}", endpoint.url),
             },
         ),
     }
@@ -161,16 +165,16 @@ fn wants_certificate(error: &reqwest::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::here;
+    use super::local_address;
 
     #[test]
-    fn everywhere_is_also_here() {
+    fn unspecified_address_maps_to_loopback() {
         for (listen, reached) in [
             ("0.0.0.0:8443", "127.0.0.1:8443"),
             ("[::]:8443", "[::1]:8443"),
             ("10.0.0.7:443", "10.0.0.7:443"),
         ] {
-            assert_eq!(here(listen.parse().unwrap()).to_string(), reached);
+            assert_eq!(local_address(listen.parse().unwrap()).to_string(), reached);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `interzone man`: a page of the manual for each command, made of what `--help` says.
+//! `interzone man`: generates a man page per command from the `--help` texts.
 
 use super::Cli;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
 use crate::version::VERSION;
 use clap::{Args, Command, CommandFactory};
@@ -13,20 +13,20 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// Write the pages of the manual, one for each command
+/// Generate man pages, one per command
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   interzone man --out ~/.local/share/man/man1
   man interzone-ask")]
 pub(crate) struct Man {
-    /// The folder to write to; it is made if it is not there
+    /// Output folder; created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 }
 
 impl Man {
-    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let mut root = Cli::command();
         root.build();
         let mut pages = Vec::new();
@@ -45,8 +45,10 @@ impl Man {
             names.push(name);
         }
         output::write(|out| match format {
-            Format::Json => output::write_json(out, &json!({"folder": self.out, "pages": names})),
-            Format::Text => {
+            OutputFormat::Json => {
+                output::write_json(out, &json!({"folder": self.out, "pages": names}))
+            }
+            OutputFormat::Text => {
                 let folder = printable::text(&self.out.to_string_lossy());
                 writeln!(out, "{} pages in {folder}", names.len())
             }
@@ -55,15 +57,15 @@ impl Man {
     }
 }
 
-/// A command and all below it, each with the whole of its name.
+/// Collects a command and all its subcommands, each with its full name.
 fn collect(command: &Command, pages: &mut Vec<Command>) {
     let page = command.clone().disable_help_subcommand(true);
     pages.push(page);
-    for below in command
+    for subcommand in command
         .get_subcommands()
-        .filter(|below| !below.is_hide_set())
+        .filter(|subcommand| !subcommand.is_hide_set())
     {
-        collect(below, pages);
+        collect(subcommand, pages);
     }
 }
 
@@ -78,7 +80,7 @@ fn render(page: &Page, command: &Command) -> io::Result<Vec<u8>> {
         page.render_subcommands_section(&mut text)?;
     }
     if let Some(more) = command.get_after_help() {
-        // Examples stand line by line, as they are typed.
+        // Keeps the line breaks of the examples.
         let mut notes = Roff::new();
         notes.control("SH", ["NOTES"]).control("nf", []);
         for line in more.to_string().lines() {

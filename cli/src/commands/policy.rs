@@ -1,32 +1,32 @@
-//! `interzone policy explain`: whether somebody may ask, and why.
+//! `interzone policy explain`: explains whether a Slack user may ask.
 
 use crate::config::PolicyConfig;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
 use clap::{Args, Subcommand};
-use interzone_verification::policy::{Asker, Explanation, Policy as Lists};
+use interzone_verification::policy::{Policy as SlackPolicy, PolicyExplanation, PolicySubject};
 use interzone_verification::slack::ids::{ChannelId, TeamId, UserId};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Say whether somebody in Slack may ask, and why
+/// Check whether a Slack user is allowed to ask, and why
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
     #[command(subcommand)]
-    action: Action,
+    action: PolicyAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum PolicyAction {
     Explain(Explain),
 }
 
-/// Say what each list of the policy makes of somebody
+/// Explain the policy decision for a user and channel
 ///
-/// It reads the configuration alone and asks nobody. Exit code 0 means that they may, 4 that they
-/// may not.
+/// Reads only the configuration; nothing is sent to Slack. Exit code 0 means allowed, 4 means
+/// denied.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -35,53 +35,53 @@ Example:
   interzone policy explain --team T0123ABCD --user U0123ABCD --channel C0123ABCD"
 )]
 struct Explain {
-    /// The workspace
+    /// Slack workspace (team) id
     #[arg(long, value_name = "ID")]
     team: TeamId,
 
-    /// Who asks
+    /// Slack user id
     #[arg(long, value_name = "ID")]
     user: UserId,
 
-    /// Where: a channel, or a conversation of somebody with the app
+    /// Slack channel or direct message id
     #[arg(long, value_name = "ID")]
     channel: ChannelId,
 
-    /// The workspace of whoever asks, where a shared channel makes it another
+    /// The user's own workspace, if it differs (shared channels) [default: --team]
     #[arg(long, value_name = "ID")]
     user_team: Option<TeamId>,
 
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE", default_value = "interzone.toml")]
     config: PathBuf,
 }
 
 impl Policy {
-    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         match &self.action {
-            Action::Explain(explain) => explain.run(format),
+            PolicyAction::Explain(explain) => explain.run(format),
         }
     }
 }
 
 impl Explain {
-    fn run(&self, format: Format) -> Result<Exit, Failure> {
+    fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let policy = PolicyConfig::load(&self.config)?;
-        let lists = Lists::new(&policy.teams, &policy.channels, &policy.users);
-        let explained = lists.explain(&Asker {
+        let lists = SlackPolicy::new(&policy.teams, &policy.channels, &policy.users);
+        let explained = lists.explain(&PolicySubject {
             team: &self.team,
             user_team: self.user_team.as_ref().unwrap_or(&self.team),
             channel: &self.channel,
             user: &self.user,
         });
         output::write(|out| match format {
-            Format::Text => self.write_text(out, &explained, policy.requests_per_minute),
-            Format::Json => {
+            OutputFormat::Text => self.write_text(out, &explained, policy.requests_per_minute),
+            OutputFormat::Json => {
                 let limit = policy.requests_per_minute;
                 output::write_json(out, &to_json(&explained, limit))
             }
         })?;
-        Ok(match explained.allowed() {
+        Ok(match explained.is_allowed() {
             true => Exit::Done,
             false => Exit::Refused,
         })
@@ -90,41 +90,41 @@ impl Explain {
     fn write_text(
         &self,
         out: &mut dyn Write,
-        explained: &Explanation,
+        explained: &PolicyExplanation,
         limit: u32,
     ) -> io::Result<()> {
-        let may = match explained.allowed() {
+        let may = match explained.is_allowed() {
             true => "may ask",
             false => "may not ask",
         };
         writeln!(out, "{} {may} in {}", self.user, self.channel)?;
-        for line in &explained.lines {
+        for line in &explained.verdicts {
             writeln!(out, "  {}", printable::text(&line.to_string()))?;
         }
-        if !explained.allowed() {
+        if !explained.is_allowed() {
             return Ok(());
         }
         match limit {
-            0 => writeln!(out, "  as often as they like"),
-            1 => writeln!(out, "  once a minute"),
-            many => writeln!(out, "  {many} times a minute"),
+            0 => writeln!(out, "  no rate limit"),
+            1 => writeln!(out, "  1 request per minute"),
+            many => writeln!(out, "  {many} requests per minute"),
         }
     }
 }
 
-fn to_json(explained: &Explanation, limit: u32) -> serde_json::Value {
+fn to_json(explained: &PolicyExplanation, limit: u32) -> serde_json::Value {
     let lists: Vec<_> = explained
-        .lines
+        .verdicts
         .iter()
         .map(|line| {
             json!({
                 "list": line.list.name(),
-                "id": line.name,
-                "allowed": line.decided.is_ok(),
-                "everybody": line.everybody,
-                "reason": line.decided.err().map(|denied| denied.word()),
+                "id": line.id,
+                "allowed": line.decision.is_ok(),
+                "wildcard": line.allows_all,
+                "reason": line.decision.err().map(|denied| denied.code()),
             })
         })
         .collect();
-    json!({"allowed": explained.allowed(), "lists": lists, "requests_per_minute": limit})
+    json!({"allowed": explained.is_allowed(), "lists": lists, "requests_per_minute": limit})
 }

@@ -1,6 +1,4 @@
-//! `interzone run-program`: what a zone starts in place of a program of a `command` agent.
-//!
-//! It is no command for people, so no page and no help names it.
+//! `interzone run-program`: hidden wrapper that the zone runs around the program of a `command` agent.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -8,14 +6,14 @@ use interzone_execution::agents::run_program;
 use std::ffi::OsString;
 use tokio::runtime::Builder;
 
-/// Run a program and end everything that it has started
+/// Run a program and stop everything that it has started
 #[derive(Debug, Args)]
 pub(crate) struct RunProgram {
-    /// The process id of the zone; the program ends when that does
+    /// Process id of the zone; the program stops when the zone does
     #[arg(long, value_name = "PID")]
     parent: u32,
 
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

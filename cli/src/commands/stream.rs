@@ -1,80 +1,82 @@
-//! `interzone stream`: talking to an agent on a stream that stays open.
+//! `interzone stream`: starts, sends to, watches and ends streams.
 
-use super::task::{object, tell_words, write_message};
+use super::task::{parse_metadata, print_message, write_message};
 use crate::attachments;
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::watched;
+use crate::watch_json;
 use clap::{Args, Subcommand};
-use interzone_client::{Client, Watched};
+use interzone_client::{Client, WatchEvent};
 use interzone_protocol::acp::{Method, StreamEndParams, StreamMessageParams, StreamStartParams};
 use interzone_protocol::vocab::{Role, StreamState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Begin, speak on, watch or end streams
+/// Start, send to, watch and end streams
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
     #[command(subcommand)]
-    action: Action,
+    action: StreamAction,
 
     #[command(flatten)]
     connect: ConnectOptions,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Begin a stream
+enum StreamAction {
+    /// Start a stream
     Start {
-        /// Who else may speak and listen; may be given several times
-        #[arg(long, value_name = "WHO")]
+        /// Principal that may join the stream (repeatable)
+        #[arg(long, value_name = "PRINCIPAL")]
         participant: Vec<String>,
-        /// A JSON object to attach
+        /// Metadata, as a JSON object
         #[arg(long, value_name = "JSON")]
         metadata: Option<String>,
     },
-    /// Say something on a stream
+    /// Send a message on a stream
     Send {
-        /// The stream
+        /// Stream id
         id: String,
-        /// What to say; - reads it from standard input
+        /// Text to send, or - to read it from standard input
         #[arg(value_name = "TEXT", required_unless_present = "file")]
         text: Vec<String>,
-        /// A file to send along; may be given several times
+        /// File to attach (repeatable)
         #[arg(long, value_name = "FILE")]
         file: Vec<PathBuf>,
     },
     /// Watch a stream until it ends
     Watch {
-        /// The stream
+        /// Stream id
         id: String,
-        /// Only what came after this event
+        /// Show only events after this sequence number
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
     },
     /// End a stream
     End {
-        /// The stream
+        /// Stream id
         id: String,
-        /// Why
+        /// Reason
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
 }
 
 impl Stream {
-    pub(crate) async fn run(self, format: Format) -> Result<Exit, Failure> {
-        let connection = self.connect.find()?;
+    pub(crate) async fn run(self, format: OutputFormat) -> Result<Exit, Failure> {
+        let connection = self.connect.resolve()?;
         let client = connection.client()?;
         let done = self.action.run(&client, format).await;
-        connection.explain(done, &[Method::StreamStart]).await
+        connection
+            .explain_scope_error(done, &[Method::StreamStart])
+            .await
     }
 }
 
-impl Action {
-    async fn run(self, client: &Client, format: Format) -> Result<Exit, Failure> {
+impl StreamAction {
+    async fn run(self, client: &Client, format: OutputFormat) -> Result<Exit, Failure> {
         match self {
             Self::Start {
                 participant,
@@ -82,22 +84,22 @@ impl Action {
             } => {
                 let params = StreamStartParams {
                     participants: (!participant.is_empty()).then_some(participant),
-                    metadata: metadata.map(|text| object(&text)).transpose()?,
+                    metadata: metadata.map(|text| parse_metadata(&text)).transpose()?,
                 };
                 let stream = client.stream_start(&params).await?;
                 output::write(|out| match format {
-                    Format::Json => output::write_json(out, &stream),
-                    // Nothing beside it, so that a script can take it as it is.
-                    Format::Text => writeln!(out, "{}", printable::text(&stream.stream_id)),
+                    OutputFormat::Json => output::write_json(out, &stream),
+                    // Prints only the id, so that scripts can use it directly.
+                    OutputFormat::Text => writeln!(out, "{}", printable::text(&stream.stream_id)),
                 })?;
                 Ok(Exit::Done)
             }
             Self::Send { id, text, file } => {
                 let params = StreamMessageParams {
                     stream_id: id,
-                    message: attachments::message(&text, &file)?,
+                    message: attachments::user_message(&text, &file)?,
                 };
-                tell_words(&client.stream_message(&params).await?, format)
+                print_message(&client.stream_message(&params).await?, format)
             }
             Self::Watch { id, after } => watch(client, &id, after, format).await,
             Self::End { id, reason } => {
@@ -105,7 +107,7 @@ impl Action {
                     stream_id: id,
                     reason,
                 };
-                tell_words(&client.stream_end(&params).await?, format)
+                print_message(&client.stream_end(&params).await?, format)
             }
         }
     }
@@ -115,46 +117,46 @@ async fn watch(
     client: &Client,
     id: &str,
     after: Option<u64>,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<Exit, Failure> {
     let mut watch = client.watch_stream(id, after);
-    // Whether a line that an agent's pieces grow in is open.
+    // True while a line of agent chunks is unfinished.
     let mut open = false;
     while let Some(event) = watch.next().await {
         let event = event?;
-        if format == Format::Json {
-            let line = watched::line(&event, watch.position());
+        if format == OutputFormat::Json {
+            let line = watch_json::event_json(&event, watch.position());
             output::write(|out| output::write_json(out, &line))?;
             continue;
         }
-        open = output::write_and(|out| show(out, &event, open))?;
+        open = output::write_with_result(|out| write_event(out, &event, open))?;
     }
     Ok(Exit::Done)
 }
 
-/// Shows an event; answers whether the line is still open.
-fn show(out: &mut dyn Write, event: &Watched, open: bool) -> io::Result<bool> {
+/// Writes an event; returns whether the line is still open.
+fn write_event(out: &mut dyn Write, event: &WatchEvent, open: bool) -> io::Result<bool> {
     match event {
-        Watched::Chunk(chunk) if chunk.chunk.role() == Role::Agent => {
-            let words = printable::lines(&chunk.chunk.text());
+        WatchEvent::Chunk(chunk) if chunk.chunk.role() == Role::Agent => {
+            let text = printable::lines(&chunk.chunk.text());
             if !open {
                 write!(out, "agent: ")?;
             }
-            write!(out, "{words}")?;
+            write!(out, "{text}")?;
             let last = chunk.is_last.unwrap_or(false);
             if last {
                 writeln!(out)?;
             }
             Ok(!last)
         }
-        Watched::Chunk(chunk) => {
+        WatchEvent::Chunk(chunk) => {
             if open {
                 writeln!(out)?;
             }
             write_message(out, &chunk.chunk)?;
             Ok(false)
         }
-        Watched::StreamState { status, .. } if status.0 != StreamState::Active => {
+        WatchEvent::StreamState { status, .. } if status.0 != StreamState::Active => {
             if open {
                 writeln!(out)?;
             }

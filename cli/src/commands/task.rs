@@ -1,136 +1,136 @@
-//! `interzone task`: tasks one step at a time.
+//! `interzone task`: creates, continues, reads, lists, watches and cancels tasks.
 
-use super::ask::ended;
+use super::ask::report_end;
 use crate::artifacts;
 use crate::attachments;
 use crate::connect::{ConnectOptions, Connection};
 use crate::exit::{Exit, Failure};
-use crate::follow::{Follower, Pause};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::watched;
+use crate::task_follower::{PauseReason, TaskFollower};
+use crate::watch_json;
 use clap::{Args, Subcommand, ValueEnum};
 use interzone_protocol::acp::{
     Method, TaskObject, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams,
 };
-use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Role};
+use interzone_protocol::vocab::{Message, Metadata, Priority, Role, VerbatimJson};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Begin, continue, read, list, watch or call off tasks
+/// Create, continue, list, watch and cancel tasks
 #[derive(Debug, Args)]
 pub(crate) struct Task {
     #[command(subcommand)]
-    action: Action,
+    action: TaskAction,
 
     #[command(flatten)]
     connect: ConnectOptions,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Begin a task and do not wait for it
+enum TaskAction {
+    /// Create a task without waiting for it
     Create {
-        /// What to ask; - reads it from standard input
+        /// Text to send, or - to read it from standard input
         #[arg(value_name = "TEXT", required_unless_present = "file")]
         text: Vec<String>,
-        /// A file to send along; may be given several times
+        /// File to attach (repeatable)
         #[arg(long = "attach", alias = "file", value_name = "FILE")]
         file: Vec<PathBuf>,
-        /// The agent to ask; else the server's default
+        /// Agent to ask [default: the server's default agent]
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
-        /// How soon
+        /// Priority of the task
         #[arg(long, value_enum)]
-        priority: Option<Urgency>,
-        /// A JSON object to attach
+        priority: Option<TaskPriority>,
+        /// Metadata, as a JSON object
         #[arg(long, value_name = "JSON")]
         metadata: Option<String>,
     },
-    /// Add a message to a task, such as the answer to a question
+    /// Send a message to a task, such as the answer to a question
     Send {
-        /// The task
+        /// Task id
         id: String,
-        /// What to say; - reads it from standard input
+        /// Text to send, or - to read it from standard input
         #[arg(value_name = "TEXT", required_unless_present = "file")]
         text: Vec<String>,
-        /// A file to send along; may be given several times
+        /// File to attach (repeatable)
         #[arg(long = "attach", alias = "file", value_name = "FILE")]
         file: Vec<PathBuf>,
     },
     /// Show a task
     Get {
-        /// The task
+        /// Task id
         id: String,
-        /// Save the files of the task in this folder
+        /// Save the task's files in this folder
         #[arg(long, value_name = "FOLDER")]
         save: Option<PathBuf>,
     },
-    /// List your tasks, last changed first
+    /// List your tasks, most recently updated first
     List {
-        /// Only those with this status, such as WORKING
+        /// Show only tasks with this status, such as WORKING
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
-        /// At most so many
+        /// Maximum number to show
         #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
-        /// Where the page before ended
+        /// Continue after this cursor, from the previous page
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
     /// Watch a task until it ends
     Watch {
-        /// The task
+        /// Task id
         id: String,
-        /// Only what came after this event
+        /// Show only events after this sequence number
         #[arg(long, value_name = "SEQUENCE")]
         after: Option<u64>,
-        /// Save the files of the task in this folder
+        /// Save the task's files in this folder
         #[arg(long, value_name = "FOLDER")]
         save: Option<PathBuf>,
     },
-    /// Call a task off
+    /// Cancel a task
     Cancel {
-        /// The task
+        /// Task id
         id: String,
-        /// Why
+        /// Reason
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
 }
 
-/// How soon a task is wanted.
+/// Priority of a task.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Urgency {
+enum TaskPriority {
     Low,
     Normal,
     High,
     Urgent,
 }
 
-impl From<Urgency> for Priority {
-    fn from(urgency: Urgency) -> Self {
-        match urgency {
-            Urgency::Low => Self::Low,
-            Urgency::Normal => Self::Normal,
-            Urgency::High => Self::High,
-            Urgency::Urgent => Self::Urgent,
+impl From<TaskPriority> for Priority {
+    fn from(priority: TaskPriority) -> Self {
+        match priority {
+            TaskPriority::Low => Self::Low,
+            TaskPriority::Normal => Self::Normal,
+            TaskPriority::High => Self::High,
+            TaskPriority::Urgent => Self::Urgent,
         }
     }
 }
 
 impl Task {
-    pub(crate) async fn run(self, format: Format) -> Result<Exit, Failure> {
-        let connection = self.connect.find()?;
+    pub(crate) async fn run(self, format: OutputFormat) -> Result<Exit, Failure> {
+        let connection = self.connect.resolve()?;
         let method = self.action.method();
         let done = self.action.run(&connection, format).await;
-        connection.explain(done, &[method]).await
+        connection.explain_scope_error(done, &[method]).await
     }
 }
 
-impl Action {
+impl TaskAction {
     fn method(&self) -> Method {
         match self {
             Self::Create { .. } => Method::TasksCreate,
@@ -141,7 +141,7 @@ impl Action {
         }
     }
 
-    async fn run(self, connection: &Connection, format: Format) -> Result<Exit, Failure> {
+    async fn run(self, connection: &Connection, format: OutputFormat) -> Result<Exit, Failure> {
         let client = || connection.client();
         match self {
             Self::Create {
@@ -152,25 +152,25 @@ impl Action {
                 metadata,
             } => {
                 let params = TasksCreateParams {
-                    initial_message: attachments::message(&text, &file)?,
+                    initial_message: attachments::user_message(&text, &file)?,
                     assign_to: agent,
                     priority: priority.map(Priority::from),
-                    metadata: metadata.map(|text| object(&text)).transpose()?,
+                    metadata: metadata.map(|text| parse_metadata(&text)).transpose()?,
                 };
                 let task = client()?.tasks_create(&params).await?;
-                tell_task(&task, format, |out| {
-                    // Nothing beside it, so that a script can take it as it is.
+                print_task(&task, format, |out| {
+                    // Prints only the id, so that scripts can use it directly.
                     writeln!(out, "{}", printable::text(&task.task_id))
                 })?;
                 Ok(Exit::Done)
             }
             Self::Send { id, text, file } => {
-                let message = attachments::message(&text, &file)?;
+                let message = attachments::user_message(&text, &file)?;
                 let params = TasksSendParams {
                     task_id: id,
                     message,
                 };
-                tell_words(&client()?.tasks_send(&params).await?, format)
+                print_message(&client()?.tasks_send(&params).await?, format)
             }
             Self::Get { id, save } => {
                 let params = TasksGetParams {
@@ -179,8 +179,8 @@ impl Action {
                     include_artifacts: None,
                 };
                 let task = client()?.tasks_get(&params).await?;
-                tell_task(&task, format, |out| write_task(out, &task))?;
-                keep_files(&task, save, format)?;
+                print_task(&task, format, |out| write_task(out, &task))?;
+                save_files(&task, save, format)?;
                 Ok(Exit::Done)
             }
             Self::List {
@@ -195,10 +195,10 @@ impl Action {
                 };
                 let list = client()?.tasks_list(&params).await?;
                 output::write(|out| match format {
-                    Format::Json => output::write_json(out, &list),
-                    Format::Text => {
+                    OutputFormat::Json => output::write_json(out, &list),
+                    OutputFormat::Text => {
                         for task in &list.tasks {
-                            write_line(out, task)?;
+                            write_task_line(out, task)?;
                         }
                         match &list.next {
                             Some(next) => writeln!(out, "more: --after {}", printable::text(next)),
@@ -214,7 +214,7 @@ impl Action {
                     task_id: id,
                     reason,
                 };
-                tell_words(&client()?.tasks_cancel(&params).await?, format)
+                print_message(&client()?.tasks_cancel(&params).await?, format)
             }
         }
     }
@@ -225,54 +225,58 @@ async fn watch(
     id: &str,
     after: Option<u64>,
     save: Option<PathBuf>,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<Exit, Failure> {
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         let mut watch = client.watch_task(id, after);
         while let Some(event) = watch.next().await {
-            let line = watched::line(&event?, watch.position());
+            let line = watch_json::event_json(&event?, watch.position());
             output::write(|out| output::write_json(out, &line))?;
         }
     }
-    let quiet = format == Format::Json;
-    let mut follower = Follower::new(client, id, after, quiet, true);
+    let quiet = format == OutputFormat::Json;
+    let mut follower = TaskFollower::new(client, id, after, quiet, true);
     loop {
-        match follower.go_on().await? {
-            Pause::Over(task) => {
-                keep_files(&task, save, format)?;
-                if format == Format::Text {
+        match follower.next_pause().await? {
+            PauseReason::Finished(task) => {
+                save_files(&task, save, format)?;
+                if format == OutputFormat::Text {
                     let _ = writeln!(io::stderr(), "{}", task.status.0.acp());
                 }
-                return Ok(ended(&task, format));
+                return Ok(report_end(&task, format));
             }
-            Pause::Question(task) if format == Format::Text => {
+            PauseReason::Question(task) if format == OutputFormat::Text => {
                 let id = printable::text(&task.task_id);
                 let _ = writeln!(
                     io::stderr(),
-                    "the agent waits for an answer: interzone task send {id} \"…\""
+                    "the agent is waiting for an answer: interzone task send {id} \"…\""
                 );
             }
-            Pause::Question(_) => {}
+            PauseReason::Question(_) => {}
         }
     }
 }
 
-/// Metadata as given on the command line.
-pub(super) fn object(text: &str) -> Result<Metadata, Failure> {
-    let json = Json::parse(text.to_owned()).ok();
+/// Parses the value of `--metadata`.
+pub(super) fn parse_metadata(text: &str) -> Result<Metadata, Failure> {
+    let json = VerbatimJson::parse(text.to_owned()).ok();
     let metadata = json.and_then(|json| Metadata::new(json).ok());
     metadata.ok_or_else(|| {
         Failure::Misuse("--metadata must be a JSON object, such as '{\"ticket\": 7}'".to_owned())
     })
 }
 
-fn keep_files(task: &TaskObject, folder: Option<PathBuf>, format: Format) -> Result<(), Failure> {
+fn save_files(
+    task: &TaskObject,
+    folder: Option<PathBuf>,
+    format: OutputFormat,
+) -> Result<(), Failure> {
     let Some(folder) = folder else {
         return Ok(());
     };
     let artifacts = task.artifacts.as_deref().unwrap_or_default();
     for file in artifacts::save_all(artifacts, &folder)? {
-        if format == Format::Text {
+        if format == OutputFormat::Text {
             let file = printable::text(&file.to_string_lossy());
             let _ = writeln!(io::stderr(), "saved {file}");
         }
@@ -280,42 +284,42 @@ fn keep_files(task: &TaskObject, folder: Option<PathBuf>, format: Format) -> Res
     Ok(())
 }
 
-fn tell_task(
+fn print_task(
     task: &TaskObject,
-    format: Format,
+    format: OutputFormat,
     text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     output::write(|out| match format {
-        Format::Json => output::write_json(out, task),
-        Format::Text => text(out),
+        OutputFormat::Json => output::write_json(out, task),
+        OutputFormat::Text => text(out),
     })
 }
 
-/// The server's words about what it did.
-pub(super) fn tell_words(words: &str, format: Format) -> Result<Exit, Failure> {
+/// Prints the message that the server returned.
+pub(super) fn print_message(message: &str, format: OutputFormat) -> Result<Exit, Failure> {
     output::write(|out| match format {
-        Format::Json => output::write_json(out, &json!({"message": words})),
-        Format::Text => writeln!(out, "{}", printable::lines(words)),
+        OutputFormat::Json => output::write_json(out, &json!({"message": message})),
+        OutputFormat::Text => writeln!(out, "{}", printable::lines(message)),
     })?;
     Ok(Exit::Done)
 }
 
-/// One line about a task.
-fn write_line(out: &mut dyn Write, task: &TaskObject) -> io::Result<()> {
-    let moment = task.updated_at.unwrap_or(task.created_at);
+/// Writes one line about a task.
+fn write_task_line(out: &mut dyn Write, task: &TaskObject) -> io::Result<()> {
+    let updated_at = task.updated_at.unwrap_or(task.created_at);
     let agent = task.assigned_agent.as_deref().unwrap_or("-");
     writeln!(
         out,
-        "{}  {:<14}  {moment}  {}",
+        "{}  {:<14}  {updated_at}  {}",
         printable::text(&task.task_id),
         task.status.0.acp(),
         printable::text(agent)
     )
 }
 
-/// A task with what was said and made.
+/// Writes a task with its messages and artifacts.
 fn write_task(out: &mut dyn Write, task: &TaskObject) -> io::Result<()> {
-    write_line(out, task)?;
+    write_task_line(out, task)?;
     for message in task.messages.as_deref().unwrap_or_default() {
         write_message(out, message)?;
     }
@@ -326,18 +330,18 @@ fn write_task(out: &mut dyn Write, task: &TaskObject) -> io::Result<()> {
             .filter_map(|part| part.filename().map(printable::text))
             .collect();
         let name = printable::text(artifact.name());
-        writeln!(out, "made: {name} [{}]", names.join(", "))?;
+        writeln!(out, "artifact: {name} [{}]", names.join(", "))?;
     }
     Ok(())
 }
 
-/// What somebody said.
+/// Writes a message with its role.
 pub(super) fn write_message(out: &mut dyn Write, message: &Message) -> io::Result<()> {
     let who = match message.role() {
         Role::User => "user",
         Role::Agent => "agent",
         Role::System => "system",
     };
-    let words = printable::lines(&message.text()).replace('\n', "\n  ");
-    writeln!(out, "{who}: {words}")
+    let text = printable::lines(&message.text()).replace('\n', "\n  ");
+    writeln!(out, "{who}: {text}")
 }

@@ -1,10 +1,10 @@
-//! `interzone token`: an access token, for those who call by other means.
+//! `interzone token`: prints an access token for use with other clients.
 
-use crate::connect::{ConnectOptions, Connection, Proof};
+use crate::connect::{ConnectOptions, Connection, ServerCredentials};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::scopes::{is_scope, widest_token};
+use crate::scopes::{is_invalid_scope, widest_token};
 use clap::Args;
 use interzone_client::{Login, Secret};
 use interzone_protocol::acp::Scope;
@@ -22,15 +22,15 @@ Examples:
   interzone token --login
   curl --cacert .interzone/ca.pem -H \"Authorization: Bearer $(interzone token)\" …")]
 pub(crate) struct Token {
-    /// A scope to ask for; may be given several times; else those of ACP that the client may have
+    /// Scope to request (repeatable) [default: all ACP scopes that the client may have]
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
 
-    /// Let a person agree in a browser, and act for them
+    /// Sign in through a browser, and act on behalf of that user
     #[arg(long)]
     login: bool,
 
-    /// With --login: only print the address of the page
+    /// With --login: print the URL instead of opening a browser
     #[arg(long, requires = "login")]
     no_browser: bool,
 
@@ -39,59 +39,64 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    pub(crate) async fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let connection = self.connect.find()?;
-        let asked: Vec<&str> = self.scope.iter().map(String::as_str).collect();
+    pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        let connection = self.connect.resolve()?;
+        let scopes: Vec<&str> = self.scope.iter().map(String::as_str).collect();
         let token = if self.login {
-            self.log_in(&connection, asked).await?
-        } else if asked.is_empty() {
+            self.log_in(&connection, scopes).await?
+        } else if scopes.is_empty() {
             let (token, lacking) = widest_token(&connection.client()?).await?;
             if let Some(lacking) = lacking.filter(|lacking| !lacking.is_empty()) {
-                say(&format!(
-                    "it is good for less than all of ACP: the client may not have {}",
+                print_note(&format!(
+                    "the token does not cover all of ACP: the client may not have {}",
                     lacking.join(" and ")
                 ));
             }
             Some(token)
         } else {
-            Some(connection.client()?.token(&asked).await?)
+            Some(connection.client()?.token(&scopes).await?)
         };
         let Some(token) = token else {
-            return Err(interzone_client::Error::from(interzone_client::TokenError::Answer).into());
+            return Err(interzone_client::Error::from(
+                interzone_client::TokenError::InvalidResponse,
+            )
+            .into());
         };
-        tell(&token, format)?;
+        print_token(&token, format)?;
         Ok(Exit::Done)
     }
 
     async fn log_in(
         &self,
         connection: &Connection,
-        asked: Vec<&str>,
+        scopes: Vec<&str>,
     ) -> Result<Option<Secret>, Failure> {
-        let login = match &connection.proof {
-            Proof::Client { id, secret } => Login::new(id).secret(secret.clone()),
-            Proof::Public { id } => Login::new(id),
-            Proof::Token(_) | Proof::None => {
+        let login = match &connection.credentials {
+            ServerCredentials::Client { id, secret } => Login::new(id).secret(secret.clone()),
+            ServerCredentials::Public { id } => Login::new(id),
+            ServerCredentials::Token(_) | ServerCredentials::None => {
                 return Err(Failure::Misuse(
-                    "a login needs a client; give --client-id, and --client-secret-file if it \
+                    "--login needs a client; set --client-id, and --client-secret-file if it \
                      has a secret"
                         .to_owned(),
                 ));
             }
         };
         let client = connection.client_for_login()?;
-        let begin = async |scopes: Vec<&str>| {
+        let start_login = async |scopes: Vec<&str>| {
             let login = login.clone().scopes(scopes);
             client
-                .login(&login, |page| self.show(page, connection))
+                .login(&login, |page| self.show_login_page(page, connection))
                 .await
         };
-        let session = match asked.is_empty() {
-            false => begin(asked).await,
-            true => match begin(Scope::ALL.map(Scope::name).to_vec()).await {
-                Err(error) if is_scope(&error) => {
-                    say("the client may not have all of ACP, so once more, for what it may have");
-                    begin(Vec::new()).await
+        let session = match scopes.is_empty() {
+            false => start_login(scopes).await,
+            true => match start_login(Scope::ALL.map(Scope::name).to_vec()).await {
+                Err(error) if is_invalid_scope(&error) => {
+                    print_note(
+                        "the client may not have all ACP scopes; retrying with those it may have",
+                    );
+                    start_login(Vec::new()).await
                 }
                 session => session,
             },
@@ -99,40 +104,43 @@ impl Token {
         Ok(session?.access_token())
     }
 
-    fn show(&self, page: &Url, connection: &Connection) {
+    fn show_login_page(&self, page: &Url, connection: &Connection) {
         let _ = writeln!(
             io::stderr(),
-            "open this page and agree:\n  {}",
+            "open this page and approve the request:\n  {}",
             printable::text(page.as_str())
         );
-        if let Some((name, file)) = &connection.person {
+        if let Some((name, file)) = &connection.login_user {
             let (name, file) = (printable::text(name), file.to_string_lossy());
             let file = printable::text(&file);
-            let _ = writeln!(io::stderr(), "as {name}, with the passphrase in {file}");
+            let _ = writeln!(
+                io::stderr(),
+                "sign in as {name}, with the passphrase in {file}"
+            );
         }
         if !self.no_browser {
-            open(page);
+            open_browser(page);
         }
     }
 }
 
-/// Tells the person; what programs read stays as it is.
-fn say(words: &str) {
-    let _ = writeln!(io::stderr(), "{words}");
+/// Prints a message to standard error; standard output holds only the token.
+fn print_note(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
-fn tell(token: &Secret, format: Format) -> Result<(), Failure> {
+fn print_token(token: &Secret, format: OutputFormat) -> Result<(), Failure> {
     output::write(|out| match format {
-        Format::Json => {
+        OutputFormat::Json => {
             let answer = json!({"access_token": token.expose(), "token_type": "Bearer"});
             output::write_json(out, &answer)
         }
-        Format::Text => writeln!(out, "{}", printable::text(token.expose())),
+        OutputFormat::Text => writeln!(out, "{}", printable::text(token.expose())),
     })
 }
 
-/// Asks the desktop for its browser. Where there is none, the address was printed.
-fn open(page: &Url) {
+/// Opens the page in the desktop's browser. If there is none, the URL has been printed already.
+fn open_browser(page: &Url) {
     let opener = if cfg!(target_os = "macos") {
         "open"
     } else if cfg!(windows) {

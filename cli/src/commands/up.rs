@@ -1,47 +1,49 @@
-//! `interzone up`: both zones and a Slack workspace of your own, without any configuration.
+//! `interzone up`: runs both zones and a local Slack workspace without any configuration.
 //!
-//! All that they need is made in one folder: a CA and a certificate, the database, a client and a
-//! person for the built-in issuer. Nothing is left out for being local: HTTPS and tokens as anywhere.
+//! Everything is created in one folder: a CA and a certificate, the databases, and a client and a user of the
+//! built-in issuer. HTTPS and tokens are used exactly as in production.
 
+mod banner;
 mod chat;
-mod folder;
-mod screen;
+mod data_dir;
 
-use super::accounts::all_of_acp;
-use crate::config::{Config, FOLDER, ModelAround, Profile, SlackAround};
+use super::oauth_accounts::all_acp_scopes;
+use crate::config::{Config, ConnectionProfile, DATA_DIR, DetectedModel, DetectedSlack};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::private;
+use crate::output::{self, OutputFormat};
+use crate::private_file;
 use crate::runtime;
-use crate::wiring::{Running, Signals, StartError, start_log};
-use chat::{Chat, Place};
+use crate::wiring::{ExecutionServer, ShutdownSignals, StartError, start_log};
+use chat::{Chat, UpPaths};
 
+use banner::UpBanner;
 use clap::{Args, ValueEnum};
-use folder::Held;
+use data_dir::DataDir;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, Client, Clients, Grant, Keep, NewClient, People};
+use interzone_edge::issuer::{
+    AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
+};
 use interzone_edge::tls::DevCa;
 use interzone_protocol::acp::Scope;
-use screen::Screen;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The person who may agree on the page of the built-in issuer.
-const PERSON: &str = "you";
-/// Where `interzone token --login` is sent back to; its port may be any.
-const CALLBACK: &str = "http://127.0.0.1/callback";
-/// Where the Execution Zone is, if nobody else is there.
-const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
+/// User of the built-in issuer.
+const USER_NAME: &str = "you";
+/// Redirect URI of `interzone token --login`; the port is ignored.
+const LOGIN_REDIRECT_URI: &str = "http://127.0.0.1/callback";
+/// Default address of the Execution Zone, if it is free.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 
-/// Run everything on this machine, without configuration
+/// Run everything locally, without configuration
 ///
-/// An Execution Zone with the demo agent, a Verification Zone, and a Slack workspace on this machine with a
-/// page to chat on; HTTPS between them, with a certificate and tokens of their own.
-/// What it makes stays in one folder, where the other commands find it from here and below.
+/// Starts an Execution Zone with the demo agent, a Verification Zone, and a local Slack workspace with a
+/// chat page, connected over HTTPS with their own certificate and tokens.
+/// All data is stored in one folder; other commands find it from here and from subfolders.
 ///
 /// With SLACK_BOT_TOKEN and SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (Events API) in the
-/// environment, people of that real workspace ask in place of the one on this machine.
+/// environment, it connects to that real workspace instead of the local one.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -55,140 +57,143 @@ Examples:
   interzone ask \"file csv a,b\"      (in another terminal)"
 )]
 pub(crate) struct Up {
-    /// The folder to keep everything in
-    #[arg(long, value_name = "FOLDER", default_value = FOLDER)]
+    /// Folder for all data
+    #[arg(long, value_name = "FOLDER", default_value = DATA_DIR)]
     folder: PathBuf,
 
-    /// Where to listen [default: 127.0.0.1:8443, or any free port if that is taken]
+    /// Address to listen on [default: 127.0.0.1:8443, or any free port if that is in use]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Forget everything that is in the folder, and begin anew
+    /// Delete the data in the folder and start over
     #[arg(long)]
     reset: bool,
 
-    /// Who answers: the built-in one, or a language model whose key is in OPENAI_API_KEY or
-    /// ANTHROPIC_API_KEY
+    /// Agent that answers; llm needs OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_enum, value_name = "AGENT", default_value_t)]
-    agent: Answering,
+    agent: UpAgent,
 
-    /// With --agent llm: the model's name; else a small one of whoever's key it is
+    /// Model name, with --agent llm [default: a small model of the key's provider]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
 }
 
-/// Who answers.
+/// Agent that answers.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Answering {
-    /// Built in, for trying things out
+enum UpAgent {
+    /// Built-in demo agent
     #[default]
     Demo,
-    /// A language model; OPENAI_BASE_URL or ANTHROPIC_BASE_URL says where, if not at the usual place
+    /// Language model; OPENAI_BASE_URL or ANTHROPIC_BASE_URL overrides the endpoint
     Llm,
 }
 
 impl Up {
-    pub(crate) fn run(&self, format: Format) -> Result<Exit, Failure> {
-        let held = Held::take(&self.folder, self.reset)?;
-        screen::unlinked(&held.unlinked);
-        let config = self.config(self.listen.unwrap_or(USUAL))?;
+    pub(crate) fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
+        let data_dir = DataDir::lock(&self.folder, self.reset)?;
+        banner::print_unlinked(&data_dir.unlinked);
+        let config = self.config(self.listen.unwrap_or(DEFAULT_LISTEN))?;
         let log = start_log(&config.tls, &config.log)?;
         let served = runtime::serve(config.execution.threads, self.serve(config, format));
         drop(log);
-        drop(held);
+        drop(data_dir);
         served
     }
 
-    /// Makes the certificate and a configuration.
+    /// Creates the certificate and the configuration.
     fn config(&self, listen: SocketAddr) -> Result<Config, Failure> {
         let folder = &self.folder;
-        let files = DevCa::open_or_make(folder, &[]).map_err(StartError::Tls)?;
+        let files = DevCa::open_or_create(folder, &[]).map_err(StartError::Tls)?;
         let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-        let mut text = small_toml(&[
+        let mut text = format_toml(&[
             ("tls", "cert", &name(&files.cert).to_string_lossy()),
             ("tls", "key", &name(&files.key).to_string_lossy()),
             ("execution", "listen", &listen.to_string()),
-            // Whoever presses Ctrl-C does not want to wait; a run that is cut off is taken up again.
-            ("execution", "grace", "2s"),
+            // Ctrl-C should stop quickly; an interrupted run is resumed at the next start.
+            ("execution", "shutdown_grace", "2s"),
             ("log", "filter", "warn"),
             ("audit", "file", "audit.log"),
-            // Whoever looks at a task in the console sees all that was asked about it.
-            ("pairs", "record", "all"),
+            // The console shows all requests of a task.
+            ("request_log", "record", "all"),
         ]);
-        // The person of this folder looks after this zone.
+        // The user of this folder is the operator of this zone.
         text.push_str(&format!(
             "console.operators = [\"{}\"]\n",
-            People::subject(PERSON)
+            OAuthUsers::subject(USER_NAME)
         ));
-        if let Some((around, model)) = self.model()? {
-            text.push_str(&around.to_toml(&model));
+        if let Some((detected, model)) = self.model()? {
+            text.push_str(&detected.to_toml(&model));
         }
-        Ok(Config::made_up(&text, folder)?)
+        Ok(Config::read_with_env(&text, folder)?)
     }
 
-    /// The model that is to answer, if one is.
-    fn model(&self) -> Result<Option<(ModelAround, String)>, Failure> {
-        if matches!(self.agent, Answering::Demo) {
+    /// Returns the language model to use, if one was chosen.
+    fn model(&self) -> Result<Option<(DetectedModel, String)>, Failure> {
+        if matches!(self.agent, UpAgent::Demo) {
             return Ok(None);
         }
-        let Some(around) = ModelAround::look() else {
+        let Some(detected) = DetectedModel::detect() else {
             return Err(Failure::Misuse(
-                "no model is known; put its key into OPENAI_API_KEY or ANTHROPIC_API_KEY, or the \
-                 address of a server that needs none into OPENAI_BASE_URL"
+                "no model is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or put the \
+                 URL of a server that needs no key into OPENAI_BASE_URL"
                     .to_owned(),
             ));
         };
-        let usual = around.usual_model().map(str::to_owned);
-        match self.model.clone().or(usual) {
-            Some(model) => Ok(Some((around, model))),
+        let default_model = detected.default_model().map(str::to_owned);
+        match self.model.clone().or(default_model) {
+            Some(model) => Ok(Some((detected, model))),
             None => Err(Failure::Misuse(
-                "that server does not say which model is meant; name one with --model".to_owned(),
+                "that server has no default model; choose one with --model".to_owned(),
             )),
         }
     }
 
-    /// Starts the Execution Zone; at any free port, if the usual one is taken and nobody asked for it.
-    async fn zone(&self, config: Config) -> Result<Running, Failure> {
-        const WAY: &str = "`--listen`, such as --listen 127.0.0.1:9443";
-        match Running::start(config, WAY).await {
+    /// Starts the Execution Zone; on any free port if the default one is in use and none was requested.
+    async fn start_execution_zone(&self, config: Config) -> Result<ExecutionServer, Failure> {
+        const LISTEN_HINT: &str = "`--listen`, such as --listen 127.0.0.1:9443";
+        match ExecutionServer::start(config, LISTEN_HINT).await {
             Err(StartError::AddressInUse { .. }) if self.listen.is_none() => {
-                let config = self.config(SocketAddr::new(USUAL.ip(), 0))?;
-                Ok(Running::start(config, WAY).await?)
+                let config = self.config(SocketAddr::new(DEFAULT_LISTEN.ip(), 0))?;
+                Ok(ExecutionServer::start(config, LISTEN_HINT).await?)
             }
             started => Ok(started?),
         }
     }
 
-    /// Starts the part that people ask in: a real Slack, if the environment has what opens it.
-    async fn chat(&self, zone: &Running) -> Result<Chat, Failure> {
-        let place = Place {
+    /// Starts the chat: a real Slack workspace if the environment has its credentials, else a local one.
+    async fn start_chat(&self, zone: &ExecutionServer) -> Result<Chat, Failure> {
+        let paths = UpPaths {
             folder: &self.folder,
             url: zone.public_url(),
             any_port: self.listen.is_some_and(|listen| listen.port() == 0),
         };
-        match SlackAround::look() {
-            Ok(Some(around)) => Chat::of_slack(around, &place, zone.keep()).await,
-            Ok(None) => Chat::of_our_own(&place, zone.keep()).await,
-            Err(alone) => {
-                screen::slack_is_left_alone(alone);
-                Chat::of_our_own(&place, zone.keep()).await
+        match DetectedSlack::detect() {
+            Ok(Some(detected)) => {
+                Chat::start_for_slack(detected, &paths, zone.issuer_store()).await
+            }
+            Ok(None) => Chat::start_local(&paths, zone.issuer_store()).await,
+            Err(incomplete) => {
+                banner::print_slack_not_used(incomplete);
+                Chat::start_local(&paths, zone.issuer_store()).await
             }
         }
     }
 
-    async fn serve(&self, config: Config, format: Format) -> Result<Exit, Failure> {
-        let mut signals = Signals::listen().map_err(StartError::Signals)?;
+    async fn serve(&self, config: Config, format: OutputFormat) -> Result<Exit, Failure> {
+        let mut signals = ShutdownSignals::listen().map_err(StartError::Signals)?;
         let agent = config.default_agent.clone();
-        let zone = self.zone(config).await?;
-        let profile = self.introduce(zone.keep(), zone.public_url()).await?;
-        let chat = match self.chat(&zone).await {
+        let zone = self.start_execution_zone(config).await?;
+        let profile = self
+            .ensure_profile(zone.issuer_store(), zone.public_url())
+            .await?;
+        let chat = match self.start_chat(&zone).await {
             Ok(chat) => chat,
             Err(failure) => {
-                zone.wind_up().await;
+                zone.shut_down().await;
                 return Err(failure);
             }
         };
-        let screen = Screen {
+        let banner = UpBanner {
             url: zone.public_url(),
             agent: &agent,
             model: self.model()?.map(|(_, model)| model),
@@ -200,8 +205,8 @@ impl Up {
             console: zone.console_link(),
         };
         output::write(|out| match format {
-            Format::Json => output::write_json(out, &screen),
-            Format::Text => screen.write(out),
+            OutputFormat::Json => output::write_json(out, &banner),
+            OutputFormat::Text => banner.write(out),
         })?;
         let (execution, verification) = (zone.store_failed(), chat.store_failed());
         let store_failed = async {
@@ -210,89 +215,97 @@ impl Up {
                 reason = verification => reason,
             }
         };
-        let wind_up = async {
-            chat.wind_up().await;
-            zone.wind_up().await;
+        let shutdown = async {
+            chat.shutdown().await;
+            zone.shut_down().await;
         };
-        signals.then(store_failed, wind_up).await?;
-        if format == Format::Text {
-            screen::stopped(&self.folder);
+        signals.shut_down_on_signal(store_failed, shutdown).await?;
+        if format == OutputFormat::Text {
+            banner::print_stopped(&self.folder);
         }
         Ok(Exit::Done)
     }
 
-    /// Makes sure that there is a client and a person, and that the folder says how to speak as them.
-    async fn introduce(&self, keep: Arc<dyn Keep>, url: &str) -> Result<Profile, Failure> {
-        let clients = Clients::new(keep.clone(), Clock::machine());
-        let people = People::new(keep, Clock::machine());
-        // A profile that cannot be read any more is made anew.
-        let old = Profile::read(&self.folder).ok().flatten();
+    /// Ensures that a client and a user exist and that the folder's profile has their credentials.
+    async fn ensure_profile(
+        &self,
+        store: Arc<dyn IssuerStore>,
+        url: &str,
+    ) -> Result<ConnectionProfile, Failure> {
+        let clients = OAuthClients::new(store.clone(), Clock::system());
+        let users = OAuthUsers::new(store, Clock::system());
+        // An unreadable profile is recreated.
+        let old = ConnectionProfile::read(&self.folder).ok().flatten();
         let mut id = None;
         if let Some(old) = old {
-            let known = clients
+            let client = clients
                 .get(&old.client_id)
                 .await
                 .map_err(StartError::Account)?;
-            let may = |known: &Client| scopes().iter().all(|scope| known.scopes.contains(scope));
-            match known {
-                Some(known) if may(&known) && old.url == url => return Ok(old),
-                Some(known) if may(&known) => {
-                    return self.keep(Profile {
+            let has_scopes = |client: &OAuthClient| {
+                up_scopes()
+                    .iter()
+                    .all(|scope| client.scopes.contains(scope))
+            };
+            match client {
+                Some(client) if has_scopes(&client) && old.url == url => return Ok(old),
+                Some(client) if has_scopes(&client) => {
+                    return self.save_profile(ConnectionProfile {
                         url: url.to_owned(),
                         ..old
                     });
                 }
-                // An older one that may less is made anew under its name, by which its tasks go.
-                Some(known) => {
-                    let removed = clients.remove(&known.id).await;
+                // An older client with fewer scopes is recreated with the same id, which owns its tasks.
+                Some(client) => {
+                    let removed = clients.remove(&client.id).await;
                     removed.map_err(StartError::Account)?;
-                    id = Some(known.id);
+                    id = Some(client.id);
                 }
                 None => {}
             }
         }
-        let new = NewClient {
+        let new = NewOAuthClient {
             id,
             name: "interzone up".to_owned(),
-            scopes: scopes(),
-            redirect_uris: vec![CALLBACK.to_owned()],
-            grants: vec![Grant::ClientCredentials, Grant::AuthorizationCode],
-            ..NewClient::default()
+            scopes: up_scopes(),
+            redirect_uris: vec![LOGIN_REDIRECT_URI.to_owned()],
+            grants: vec![GrantType::ClientCredentials, GrantType::AuthorizationCode],
+            ..NewOAuthClient::default()
         };
         let added = clients.add(new).await.map_err(StartError::Account)?;
         let Some(client_secret) = added.secret else {
             return Err(StartError::Account(AccountError::Grants).into());
         };
-        people.remove(PERSON).await.map_err(StartError::Account)?;
-        let passphrase = people.add(PERSON).await.map_err(StartError::Account)?;
-        self.keep(Profile {
+        users.remove(USER_NAME).await.map_err(StartError::Account)?;
+        let passphrase = users.add(USER_NAME).await.map_err(StartError::Account)?;
+        self.save_profile(ConnectionProfile {
             url: url.to_owned(),
             ca: self.folder.join("ca.pem"),
             client_id: added.client_id,
             client_secret,
-            person: PERSON.to_owned(),
+            user: USER_NAME.to_owned(),
             passphrase,
         })
     }
 
-    fn keep(&self, profile: Profile) -> Result<Profile, Failure> {
-        let path = Profile::path(&self.folder);
-        match private::replace(&path, &profile.to_toml()) {
+    fn save_profile(&self, profile: ConnectionProfile) -> Result<ConnectionProfile, Failure> {
+        let path = ConnectionProfile::path(&self.folder);
+        match private_file::replace(&path, &profile.to_toml()) {
             Ok(()) => Ok(profile),
             Err(error) => Err(Failure::Save(path, error)),
         }
     }
 }
 
-/// Everything: whoever has a zone of their own also looks after it.
-fn scopes() -> Vec<String> {
-    let mut scopes = all_of_acp();
+/// All ACP scopes and the operator scope: the user of `interzone up` is also its operator.
+fn up_scopes() -> Vec<String> {
+    let mut scopes = all_acp_scopes();
     scopes.push(Scope::Operate.name().to_owned());
     scopes
 }
 
-/// A small configuration as TOML: tables, keys and strings.
-fn small_toml(values: &[(&str, &str, &str)]) -> String {
+/// Formats `(table, key, string)` triples as TOML.
+fn format_toml(values: &[(&str, &str, &str)]) -> String {
     let line = |(table, key, value): &(&str, &str, &str)| {
         format!("{table}.{key} = {}\n", toml::Value::from(*value))
     };

@@ -1,5 +1,5 @@
-//! What a client command finds around it: variables of the environment, and the folder that
-//! `interzone up` keeps its things in. What comes of them is decided in `connect`.
+//! Environment of a client command: environment variables, and the data folder of `interzone up`. `connect`
+//! evaluates them.
 
 use super::{variable, variable_path};
 use interzone_edge::Secret;
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folder of `interzone up`.
-pub(crate) const FOLDER: &str = ".interzone";
-/// In that folder: where the zone is, and what opens it.
-const PROFILE: &str = "connection.toml";
+/// Name of the data folder of `interzone up`.
+pub(crate) const DATA_DIR: &str = ".interzone";
+/// File in that folder with the zone's URL and credentials.
+const PROFILE_FILE: &str = "connection.toml";
 
-/// Everything around a command that may say where the zone is.
+/// Settings from the environment that may select the zone.
 #[derive(Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct CliEnvironment {
     /// `INTERZONE_URL`.
     pub(crate) url: Option<String>,
     /// `INTERZONE_CA`.
@@ -29,13 +29,13 @@ pub(crate) struct Surroundings {
     pub(crate) token: Option<Secret>,
     /// `INTERZONE_TOKEN_FILE`.
     pub(crate) token_file: Option<PathBuf>,
-    /// The nearest folder of `interzone up`, here or above.
+    /// The closest data folder of `interzone up`, in this directory or above.
     pub(crate) folder: Option<PathBuf>,
 }
 
-impl Surroundings {
-    /// Looks around.
-    pub(crate) fn look() -> Self {
+impl CliEnvironment {
+    /// Reads the environment.
+    pub(crate) fn load() -> Self {
         let here = env::current_dir().ok();
         Self {
             url: variable("INTERZONE_URL"),
@@ -45,39 +45,39 @@ impl Surroundings {
             client_secret_file: variable_path("INTERZONE_CLIENT_SECRET_FILE"),
             token: variable("INTERZONE_TOKEN").map(Secret::new),
             token_file: variable_path("INTERZONE_TOKEN_FILE"),
-            folder: here.as_deref().and_then(nearest_folder),
+            folder: here.as_deref().and_then(find_data_dir),
         }
     }
 }
 
-/// The folder of `interzone up` that is nearest to `here`, upwards.
-fn nearest_folder(here: &Path) -> Option<PathBuf> {
+/// Returns the closest data folder of `interzone up` in `here` or above.
+fn find_data_dir(here: &Path) -> Option<PathBuf> {
     here.ancestors()
-        .map(|folder| folder.join(FOLDER))
-        .find(|folder| folder.join(PROFILE).is_file())
+        .map(|folder| folder.join(DATA_DIR))
+        .find(|folder| folder.join(PROFILE_FILE).is_file())
 }
 
-/// Where a zone is, and what opens it, as `interzone up` writes it down.
+/// URL and credentials of a zone, as written by `interzone up`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Profile {
+pub(crate) struct ConnectionProfile {
     pub(crate) url: String,
-    /// In the folder.
+    /// Relative to the folder.
     pub(crate) ca: PathBuf,
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
-    /// Who may agree on the page of the built-in issuer.
-    pub(crate) person: String,
+    /// User who can sign in at the built-in issuer.
+    pub(crate) user: String,
     pub(crate) passphrase: Secret,
 }
 
-impl Profile {
-    /// Reads the folder's profile, if it has one.
+impl ConnectionProfile {
+    /// Reads the profile of a folder, if there is one.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The profile exists and cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, ProfileError> {
-        let path = folder.join(PROFILE);
+        let path = folder.join(PROFILE_FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -85,22 +85,22 @@ impl Profile {
         };
         let mut profile: Self = match toml::from_str(&text) {
             Ok(profile) => profile,
-            Err(error) => return Err(ProfileError::Broken(path, Box::new(error))),
+            Err(error) => return Err(ProfileError::Invalid(path, Box::new(error))),
         };
         profile.ca = folder.join(profile.ca);
         Ok(Some(profile))
     }
 
-    /// The profile's file, for `interzone up` to write. Whoever may read it may use the zone.
+    /// Returns the path of the profile. It contains credentials of the zone.
     pub(crate) fn path(folder: &Path) -> PathBuf {
-        folder.join(PROFILE)
+        folder.join(PROFILE_FILE)
     }
 
-    /// The profile as a text to keep.
+    /// Serializes the profile.
     pub(crate) fn to_toml(&self) -> String {
         let line = |key: &str, value: &str| format!("{key} = {}\n", toml::Value::from(value));
         [
-            "# Written by `interzone up`. Whoever can read this can use its zone.\n".to_owned(),
+            "# Written by `interzone up`. It contains credentials: anyone who can read it can use the zone.\n".to_owned(),
             line("url", &self.url),
             line(
                 "ca",
@@ -108,54 +108,54 @@ impl Profile {
             ),
             line("client_id", &self.client_id),
             line("client_secret", self.client_secret.expose()),
-            "# For the page that `interzone token --login` opens.\n".to_owned(),
-            line("person", &self.person),
+            "# For the sign-in page of `interzone token --login`.\n".to_owned(),
+            line("user", &self.user),
             line("passphrase", self.passphrase.expose()),
         ]
         .concat()
     }
 }
 
-/// Why a profile cannot be used.
+/// Error of reading a profile.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProfileError {
     #[error("{path} cannot be read: {1}", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
     #[error(
-        "{} is not as `interzone up` wrote it; remove it and run `interzone up` again",
+        "{} was not written by this version of `interzone up`; remove it and run `interzone up` again",
         .0.display()
     )]
-    Broken(PathBuf, #[source] Box<toml::de::Error>),
+    Invalid(PathBuf, #[source] Box<toml::de::Error>),
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLDER, Profile, nearest_folder};
+    use super::{ConnectionProfile, DATA_DIR, find_data_dir};
     use interzone_edge::Secret;
     use std::fs;
 
     #[test]
-    fn a_profile_survives_being_written_and_is_found_from_below() {
+    fn profile_round_trips_and_is_found_from_subfolder() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join(FOLDER);
+        let folder = root.path().join(DATA_DIR);
         let deep = root.path().join("a/b");
         fs::create_dir_all(&deep).unwrap();
         fs::create_dir(&folder).unwrap();
-        assert_eq!(nearest_folder(&deep), None);
-        assert!(Profile::read(&folder).unwrap().is_none());
-        let profile = Profile {
+        assert_eq!(find_data_dir(&deep), None);
+        assert!(ConnectionProfile::read(&folder).unwrap().is_none());
+        let profile = ConnectionProfile {
             url: "https://localhost:8443".to_owned(),
             ca: "ca.pem".into(),
             client_id: "c\"1".to_owned(),
             client_secret: Secret::new("s\\n\"'"),
-            person: "you".to_owned(),
+            user: "you".to_owned(),
             passphrase: Secret::new("p"),
         };
-        fs::write(Profile::path(&folder), profile.to_toml()).unwrap();
-        let read = Profile::read(&folder).unwrap().unwrap();
+        fs::write(ConnectionProfile::path(&folder), profile.to_toml()).unwrap();
+        let read = ConnectionProfile::read(&folder).unwrap().unwrap();
         assert_eq!(read.client_id, "c\"1");
-        assert!(read.client_secret.is("s\\n\"'"));
+        assert!(read.client_secret.ct_eq("s\\n\"'"));
         assert_eq!(read.ca, folder.join("ca.pem"));
-        assert_eq!(nearest_folder(&deep), Some(folder));
+        assert_eq!(find_data_dir(&deep), Some(folder));
     }
 }

@@ -1,4 +1,4 @@
-//! The console: whether it is there, and who may sign in to it.
+//! `[console]`: enables the console and lists the operators who may sign in.
 
 use super::error::ConfigError;
 use super::section::Section;
@@ -8,33 +8,32 @@ use url::Url;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// The console.
+/// Settings of the console.
 #[derive(Debug)]
 pub(crate) struct ConsoleConfig {
     pub(crate) enabled: bool,
-    /// Those who may sign in, as tokens name them; with an issuer outside, none means whoever has the
-    /// scope.
+    /// Principals that may sign in. With an external issuer, an empty list admits every token with the scope.
     pub(crate) operators: Vec<String>,
-    /// The issuer outside, as far as a browser is concerned.
+    /// Sign-in settings for an external issuer.
     pub(crate) issuer: Option<ConsoleIssuer>,
 }
 
-/// How a person signs in at an issuer outside.
+/// OAuth2 client settings for signing in at an external issuer.
 #[derive(Debug)]
 pub(crate) struct ConsoleIssuer {
-    /// Where people agree, and where a code becomes a token; else the issuer's metadata say so.
+    /// Authorization and token endpoint; by default from the issuer's metadata.
     pub(crate) urls: Option<(Url, Url)>,
     pub(crate) client_id: String,
     pub(crate) client_secret: Option<Secret>,
     pub(crate) scope: Option<String>,
-    /// Whom the issuer is to make tokens for, if it must be told.
+    /// `resource` parameter of the authorization request, if the issuer needs one.
     pub(crate) resource: Option<String>,
 }
 
 impl ConsoleConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
-        const TOGETHER: &str = "`authorize_url` and `token_url` say together where people sign in";
-        const NAMELESS: &str = "the issuer knows the console by it";
+        const BOTH_URLS: &str = "set both `authorize_url` and `token_url`, or neither";
+        const CLIENT_ID_NEEDED: &str = "the issuer identifies the console by it";
         let enabled = section.flag("enabled")?.unwrap_or(true);
         let operators = section.texts("operators")?;
         let authorize = section.text("authorize_url")?;
@@ -49,8 +48,8 @@ impl ConsoleConfig {
                 secure_url(&authorize, "an issuer")?,
                 secure_url(&token, "an issuer")?,
             )),
-            (None, _) => return Err(section.missing("authorize_url", TOGETHER)),
-            (_, None) => return Err(section.missing("token_url", TOGETHER)),
+            (None, _) => return Err(section.missing("authorize_url", BOTH_URLS)),
+            (_, None) => return Err(section.missing("token_url", BOTH_URLS)),
         };
         let issuer = match (client_id, &urls) {
             (Some(client), _) => Some(ConsoleIssuer {
@@ -60,10 +59,10 @@ impl ConsoleConfig {
                 scope,
                 resource,
             }),
-            (None, Some(_)) => return Err(section.missing("client_id", NAMELESS)),
+            (None, Some(_)) => return Err(section.missing("client_id", CLIENT_ID_NEEDED)),
             (None, None) => None,
         };
-        section.end()?;
+        section.finish()?;
         Ok(Self {
             enabled,
             operators: operators.into_iter().map(|found| found.value).collect(),

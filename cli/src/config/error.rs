@@ -1,56 +1,56 @@
-//! What can be wrong with a configuration, in words that name the key, the place and the way out.
+//! Configuration errors. Each message names the key, its source and the remedy.
 
-use super::layer::Place;
+use super::layer::ValueSource;
 use crate::printable;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A configuration that cannot be used.
+/// An invalid configuration.
 #[derive(Debug)]
 pub(crate) struct ConfigError {
-    /// The key, with the names of its tables; empty where there is none to name.
+    /// Full key, including its tables; empty if the error concerns no key.
     key: String,
-    place: Place,
-    wrong: Wrong,
-    /// The file that was read, once that is known.
+    source: ValueSource,
+    kind: ConfigErrorKind,
+    /// The file that was read, if known.
     file: Option<PathBuf>,
 }
 
-/// What is wrong.
+/// Kind of configuration error.
 #[derive(Debug)]
-pub(crate) enum Wrong {
+pub(crate) enum ConfigErrorKind {
     /// The file cannot be read.
     Unreadable(io::Error),
-    /// The file is no TOML.
+    /// The file is not valid TOML.
     Syntax(String),
-    /// No such key; the nearest one there is.
-    Unknown(Option<String>),
-    /// Another kind of value is needed.
-    Kind {
+    /// Unknown key, with the closest valid key.
+    UnknownKey(Option<String>),
+    /// The value has the wrong type.
+    WrongType {
         expected: &'static str,
         found: &'static str,
     },
-    /// The value has the right kind and cannot be used all the same.
-    Value(String),
-    /// There must be a value.
+    /// The value has the right type but is invalid.
+    InvalidValue(String),
+    /// A required value is missing.
     Missing(&'static str),
-    /// A list or a table cannot come from the environment.
+    /// Lists and tables cannot be set from the environment.
     NotInEnvironment,
 }
 
 impl ConfigError {
-    pub(super) fn new(key: &str, place: Place, wrong: Wrong) -> Self {
+    pub(super) fn new(key: &str, place: ValueSource, wrong: ConfigErrorKind) -> Self {
         Self {
             key: key.to_owned(),
-            place,
-            wrong,
+            source: place,
+            kind: wrong,
             file: None,
         }
     }
 
     pub(super) fn unreadable(file: PathBuf, error: io::Error) -> Self {
-        let error = Self::new("", Place::Default, Wrong::Unreadable(error));
+        let error = Self::new("", ValueSource::Default, ConfigErrorKind::Unreadable(error));
         error.in_file(file)
     }
 
@@ -59,51 +59,52 @@ impl ConfigError {
         self
     }
 
-    /// `interzone.toml, line 3: `, or as much of it as is known.
-    fn write_place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the source, as in `interzone.toml, line 3: `, as far as known.
+    fn write_source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.as_ref();
         let file = file.map(|file| printable::text(&file.to_string_lossy()));
-        match (&self.place, file) {
-            (Place::Line(line), Some(file)) => write!(f, "{file}, line {line}: "),
-            (Place::Line(line), None) => write!(f, "line {line}: "),
-            (Place::Variable(name), _) => {
+        match (&self.source, file) {
+            (ValueSource::Line(line), Some(file)) => write!(f, "{file}, line {line}: "),
+            (ValueSource::Line(line), None) => write!(f, "line {line}: "),
+            (ValueSource::Variable(name), _) => {
                 write!(f, "environment variable {}: ", printable::text(name))
             }
-            (Place::Default, Some(file)) => write!(f, "{file}: "),
-            (Place::Default, None) => Ok(()),
+            (ValueSource::Default, Some(file)) => write!(f, "{file}: "),
+            (ValueSource::Default, None) => Ok(()),
         }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_place(f)?;
+        self.write_source(f)?;
         let key = printable::text(&self.key);
-        match &self.wrong {
-            Wrong::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => f.write_str(
-                "no such file; name one with --config, or try `interzone up`, which needs none",
-            ),
-            Wrong::Unreadable(error) => {
-                write!(f, "cannot be read ({error}); name a file that can")
+        match &self.kind {
+            ConfigErrorKind::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => f
+                .write_str(
+                    "no such file; set one with --config, or use `interzone up`, which needs none",
+                ),
+            ConfigErrorKind::Unreadable(error) => {
+                write!(f, "cannot be read ({error}); use a readable file")
             }
-            Wrong::Syntax(message) => {
-                // The parser says it in several lines.
+            ConfigErrorKind::Syntax(message) => {
+                // The parser's message has several lines.
                 let message: Vec<_> = message.split_whitespace().collect();
                 write!(f, "not valid TOML: {}", printable::text(&message.join(" ")))
             }
-            Wrong::Unknown(Some(near)) => {
+            ConfigErrorKind::UnknownKey(Some(near)) => {
                 write!(f, "unknown key `{key}`; did you mean `{near}`?")
             }
-            Wrong::Unknown(None) => write!(
+            ConfigErrorKind::UnknownKey(None) => write!(
                 f,
-                "unknown key `{key}`; remove it, or see docs/config.md for the keys there are"
+                "unknown key `{key}`; remove it, or see docs/config.md for the valid keys"
             ),
-            Wrong::Kind { expected, found } => {
-                write!(f, "`{key}` must be {expected}, and this is {found}")
+            ConfigErrorKind::WrongType { expected, found } => {
+                write!(f, "`{key}` must be {expected}, not {found}")
             }
-            Wrong::Value(why) => write!(f, "`{key}`: {}", printable::text(why)),
-            Wrong::Missing(what) => write!(f, "`{key}` is missing: {what}"),
-            Wrong::NotInEnvironment => write!(
+            ConfigErrorKind::InvalidValue(why) => write!(f, "`{key}`: {}", printable::text(why)),
+            ConfigErrorKind::Missing(what) => write!(f, "`{key}` is missing: {what}"),
+            ConfigErrorKind::NotInEnvironment => write!(
                 f,
                 "`{key}` cannot be set from the environment; set it in the file"
             ),
@@ -113,8 +114,8 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.wrong {
-            Wrong::Unreadable(error) => Some(error),
+        match &self.kind {
+            ConfigErrorKind::Unreadable(error) => Some(error),
             _ => None,
         }
     }

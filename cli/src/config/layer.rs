@@ -1,27 +1,27 @@
-//! One layer of configuration as it was written, with the place of every value; and how one layer is
-//! laid over another. What a key means is not known here.
+//! One layer of configuration with the source of every value, and the merging of layers. The keys are
+//! interpreted elsewhere.
 
-use super::error::{ConfigError, Wrong};
+use super::error::{ConfigError, ConfigErrorKind};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Where a value was written.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In the defaults, which are compiled in.
+pub(crate) enum ValueSource {
+    /// The compiled-in defaults.
     Default,
-    /// In this line of the file.
+    /// Line of the file.
     Line(usize),
-    /// In this variable of the environment.
+    /// Environment variable.
     Variable(String),
 }
 
-/// A value and where it was written.
+/// A value and its source.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) source: ValueSource,
 }
 
 /// A value.
@@ -33,19 +33,19 @@ pub(super) enum Value {
     List(Vec<Node>),
     Table(Table),
     Fraction(f64),
-    /// What TOML knows and no key takes, such as a date.
+    /// A TOML type that no key accepts, such as a date.
     Other(&'static str),
-    /// From the environment, where everything is text: whoever reads the key decides what it is.
-    Word(String),
+    /// From the environment, where everything is a string: the reader of the key decides on the type.
+    EnvString(String),
 }
 
 pub(super) type Table = BTreeMap<String, Node>;
 
 impl Value {
-    /// What to call this kind of value, with its article.
-    pub(super) fn kind(&self) -> &'static str {
+    /// Returns the name of this type of value, with its article.
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
-            Self::Text(_) | Self::Word(_) => "a string",
+            Self::Text(_) | Self::EnvString(_) => "a string",
             Self::Number(_) => "a number",
             Self::Flag(_) => "a boolean",
             Self::List(_) => "a list",
@@ -56,77 +56,98 @@ impl Value {
     }
 }
 
-/// Reads a layer from TOML. `place` tells where a line of it is.
-pub(super) fn parse(text: &str, place: impl Fn(usize) -> Place) -> Result<Table, ConfigError> {
+/// Parses a layer from TOML. `place` maps a line to its source.
+pub(super) fn parse(
+    text: &str,
+    place: impl Fn(usize) -> ValueSource,
+) -> Result<Table, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map(|span| line_of(text, span.start));
+        let line = error.span().map(|span| line_number(text, span.start));
         ConfigError::new(
             "",
-            line.map_or(Place::Default, &place),
-            Wrong::Syntax(error.message().to_owned()),
+            line.map_or(ValueSource::Default, &place),
+            ConfigErrorKind::Syntax(error.message().to_owned()),
         )
     })?;
-    Ok(table_of(table.get_ref(), &|at| place(line_of(text, at))))
+    Ok(convert_table(table.get_ref(), &|at| {
+        place(line_number(text, at))
+    }))
 }
 
-/// Lays `over` on top of `under`: tables are joined, everything else is replaced.
-pub(super) fn lay(under: &mut Table, over: Table) {
+/// Merges `over` into `under`: tables are merged, all other values are replaced.
+pub(super) fn merge(under: &mut Table, over: Table) {
     for (key, node) in over {
         match (under.get_mut(&key).map(|node| &mut node.value), node.value) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
             (_, value) => {
-                let place = node.place;
-                under.insert(key, Node { value, place });
+                let place = node.source;
+                under.insert(
+                    key,
+                    Node {
+                        value,
+                        source: place,
+                    },
+                );
             }
         }
     }
 }
 
-/// Puts a value from the environment where `path` says.
+/// Sets the value of an environment variable at `path`.
 ///
 /// # Errors
-/// Something on the way there is no table.
-pub(super) fn put(
+/// Part of the path exists and is not a table.
+pub(super) fn set_env(
     table: &mut Table,
     path: &[String],
     variable: &str,
-    word: String,
+    text: String,
 ) -> Result<(), ConfigError> {
-    let place = Place::Variable(variable.to_owned());
+    let place = ValueSource::Variable(variable.to_owned());
     match path {
         [] => Ok(()),
         [key] => {
-            let value = Value::Word(word);
-            table.insert(key.clone(), Node { value, place });
+            let value = Value::EnvString(text);
+            table.insert(
+                key.clone(),
+                Node {
+                    value,
+                    source: place,
+                },
+            );
             Ok(())
         }
         [section, rest @ ..] => {
             let node = table.entry(section.clone()).or_insert_with(|| Node {
                 value: Value::Table(Table::new()),
-                place: place.clone(),
+                source: place.clone(),
             });
             match &mut node.value {
-                Value::Table(inner) => put(inner, rest, variable, word),
-                _ => Err(ConfigError::new(section, place, Wrong::NotInEnvironment)),
+                Value::Table(inner) => set_env(inner, rest, variable, text),
+                _ => Err(ConfigError::new(
+                    section,
+                    place,
+                    ConfigErrorKind::NotInEnvironment,
+                )),
             }
         }
     }
 }
 
-fn table_of(table: &DeTable<'_>, place: &dyn Fn(usize) -> Place) -> Table {
+fn convert_table(table: &DeTable<'_>, place: &dyn Fn(usize) -> ValueSource) -> Table {
     table
         .iter()
         .map(|(key, value)| {
             let node = Node {
-                value: value_of(value.get_ref(), place),
-                place: place(key.span().start),
+                value: convert_value(value.get_ref(), place),
+                source: place(key.span().start),
             };
             (key.get_ref().to_string(), node)
         })
         .collect()
 }
 
-fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Place) -> Value {
+fn convert_value(value: &DeValue<'_>, place: &dyn Fn(usize) -> ValueSource) -> Value {
     match value {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(number) => {
@@ -137,12 +158,12 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Place) -> Value {
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Array(items) => {
             let node = |item: &Spanned<DeValue<'_>>| Node {
-                value: value_of(item.get_ref(), place),
-                place: place(item.span().start),
+                value: convert_value(item.get_ref(), place),
+                source: place(item.span().start),
             };
             Value::List(items.iter().map(node).collect())
         }
-        DeValue::Table(table) => Value::Table(table_of(table, place)),
+        DeValue::Table(table) => Value::Table(convert_table(table, place)),
         DeValue::Float(number) => {
             let digits: String = number.as_str().chars().filter(|c| *c != '_').collect();
             digits
@@ -153,7 +174,7 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Place) -> Value {
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    let before = text.get(..at).unwrap_or(text);
+fn line_number(text: &str, offset: usize) -> usize {
+    let before = text.get(..offset).unwrap_or(text);
     1 + before.bytes().filter(|byte| *byte == b'\n').count()
 }

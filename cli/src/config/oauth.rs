@@ -1,7 +1,7 @@
-//! Who vouches for callers: an issuer outside, or the built-in one.
+//! `[oauth]`: the issuer of accepted tokens, external or built-in.
 
 use super::error::ConfigError;
-use super::section::{Found, Section};
+use super::section::{ConfigValue, Section};
 use super::url::secure_url;
 use super::zone::ExecutionConfig;
 use interzone_edge::Secret;
@@ -9,20 +9,20 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// Whose tokens are taken.
+/// Accepted tokens.
 #[derive(Debug)]
 pub(crate) struct OAuthConfig {
-    /// The issuer as tokens name it; none means the built-in one.
+    /// Issuer (`iss`) of the tokens; None means the built-in issuer.
     pub(crate) issuer: Option<String>,
-    /// Where its keys are; if not said, its metadata tells.
+    /// URL of the issuer's keys; default: from its metadata.
     pub(crate) jwks_url: Option<String>,
-    /// Whom a token must be meant for. At least one.
+    /// Accepted audiences. Never empty.
     pub(crate) audience: Vec<String>,
     pub(crate) leeway: Duration,
     pub(crate) introspection: Option<IntrospectionConfig>,
 }
 
-/// Where opaque tokens are asked about.
+/// Token introspection for opaque tokens.
 #[derive(Debug)]
 pub(crate) struct IntrospectionConfig {
     pub(crate) url: String,
@@ -32,7 +32,7 @@ pub(crate) struct IntrospectionConfig {
 
 impl OAuthConfig {
     pub(super) fn read(mut section: Section<'_>, execution: &ExecutionConfig) -> Result<Self> {
-        let issuer = address(section.text("issuer")?)?;
+        let issuer = checked_url(section.text("issuer")?)?;
         if issuer.is_none() && execution.public_url.path() != "/" {
             return Err(section.missing(
                 "issuer",
@@ -41,7 +41,9 @@ impl OAuthConfig {
         }
         let jwks_url = section.text("jwks_url")?;
         if let (None, Some(url)) = (&issuer, &jwks_url) {
-            return Err(url.refuse("it needs `oauth.issuer`; the built-in issuer has its own keys"));
+            return Err(
+                url.refuse("requires `oauth.issuer`; the built-in issuer uses its own keys")
+            );
         }
         let audience: Vec<String> = section
             .texts("audience")?
@@ -50,11 +52,9 @@ impl OAuthConfig {
             .collect();
         let audience = match (&issuer, audience.is_empty()) {
             (_, false) => audience,
-            // Without it, a token that the issuer gave for any other service would open this one.
+            // Otherwise a token issued for any other service would be accepted here.
             (Some(_), true) => {
-                return Err(
-                    section.missing("audience", "say whom the issuer's tokens are meant for")
-                );
+                return Err(section.missing("audience", "set the audience of the issuer's tokens"));
             }
             (None, true) => {
                 vec![
@@ -66,49 +66,49 @@ impl OAuthConfig {
                 ]
             }
         };
-        let Some(leeway) = section.time("leeway")? else {
-            return Err(section.missing("leeway", super::zone::HAS_A_DEFAULT));
+        let Some(leeway) = section.duration("leeway")? else {
+            return Err(section.missing("leeway", super::zone::DEFAULT_MISSING));
         };
         let introspection = match section.optional_section("introspection")? {
             Some(inner) if issuer.is_none() => {
-                return Err(inner.refuse("it needs `oauth.issuer`"));
+                return Err(inner.refuse("requires `oauth.issuer`"));
             }
             Some(inner) => Some(IntrospectionConfig::read(inner)?),
             None => None,
         };
         let config = Self {
             issuer,
-            jwks_url: address(jwks_url)?,
+            jwks_url: checked_url(jwks_url)?,
             audience,
             leeway,
             introspection,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
 impl IntrospectionConfig {
     fn read(mut section: Section<'_>) -> Result<Self> {
-        const PROOF: &str = "the issuer tells nobody about tokens without it";
-        let url = address(section.text("url")?)?;
+        const CREDENTIALS_NEEDED: &str = "the issuer requires client credentials for introspection";
+        let url = checked_url(section.text("url")?)?;
         let client_id = section.text("client_id")?;
         let secret = section.secret("secret", "secret_file")?;
         let config = Self {
-            url: url.ok_or_else(|| section.missing("url", "say where tokens are asked about"))?,
+            url: url.ok_or_else(|| section.missing("url", "set the introspection endpoint"))?,
             client_id: match client_id {
                 Some(found) => found.value,
-                None => return Err(section.missing("client_id", PROOF)),
+                None => return Err(section.missing("client_id", CREDENTIALS_NEEDED)),
             },
-            secret: secret.ok_or_else(|| section.missing("secret", PROOF))?,
+            secret: secret.ok_or_else(|| section.missing("secret", CREDENTIALS_NEEDED))?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// A URL of the issuer, kept as it was written: tokens are compared with it letter by letter.
-fn address(found: Option<Found<String>>) -> Result<Option<String>> {
+/// Checks a URL of the issuer and returns it unchanged: it is compared with tokens byte by byte.
+fn checked_url(found: Option<ConfigValue<String>>) -> Result<Option<String>> {
     let Some(found) = found else { return Ok(None) };
     secure_url(&found, "an issuer")?;
     Ok(Some(found.value))

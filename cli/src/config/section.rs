@@ -1,9 +1,9 @@
-//! Reading one table, key by key. What has not been asked for when the reading ends is unknown, and
-//! refused by name; so the code that reads the keys is the list of the keys there are.
+//! Typed reader of one TOML table. Keys that were not read when the reading ends are rejected as unknown, so
+//! the reading code is the list of valid keys.
 
-use super::error::{ConfigError, Wrong};
-use super::layer::{Node, Place, Table, Value};
-use super::nearest::nearest;
+use super::error::{ConfigError, ConfigErrorKind};
+use super::layer::{Node, Table, Value, ValueSource};
+use super::suggest::suggest;
 use super::units;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,67 +11,71 @@ use std::time::Duration;
 
 mod secrets;
 
-pub(crate) use secrets::Elsewhere;
+pub(crate) use secrets::SecretRef;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// What a path looks like, for those who wrote something else.
-const A_PATH: &str = "the path of a file";
+/// Expected value of a path key, for error messages.
+const EXPECTED_PATH: &str = "the path of a file";
 
 /// A table that is being read.
 pub(super) struct Section<'a> {
-    /// With the names of the tables around it.
+    /// Full name, including the parent tables.
     path: String,
-    place: Place,
+    source: ValueSource,
     table: Table,
-    known: Vec<&'static str>,
-    /// What relative paths are relative to.
+    known_keys: Vec<&'static str>,
+    /// Base of relative paths.
     folder: &'a Path,
 }
 
-/// A value that was found: what came of it, and what to say if it is no good.
-pub(super) struct Found<T> {
+/// A parsed value with its key and source, to report errors about it.
+pub(super) struct ConfigValue<T> {
     pub(super) value: T,
     key: String,
-    place: Place,
+    source: ValueSource,
 }
 
-impl<T> Found<T> {
-    /// Refuses it.
-    pub(super) fn refuse(&self, why: impl Into<String>) -> ConfigError {
-        ConfigError::new(&self.key, self.place.clone(), Wrong::Value(why.into()))
+impl<T> ConfigValue<T> {
+    /// Returns an error that rejects this value.
+    pub(super) fn refuse(&self, reason: impl Into<String>) -> ConfigError {
+        ConfigError::new(
+            &self.key,
+            self.source.clone(),
+            ConfigErrorKind::InvalidValue(reason.into()),
+        )
     }
 
-    /// Whether nobody said so, and it is as it always is.
+    /// Returns true if the value comes from the defaults.
     pub(super) fn is_default(&self) -> bool {
-        matches!(self.place, Place::Default)
+        matches!(self.source, ValueSource::Default)
     }
 }
 
 impl<'a> Section<'a> {
-    /// The whole configuration.
-    pub(super) fn whole(table: Table, folder: &'a Path) -> Self {
+    /// Creates the section for the root table.
+    pub(super) fn root(table: Table, folder: &'a Path) -> Self {
         Self {
             path: String::new(),
-            place: Place::Default,
+            source: ValueSource::Default,
             table,
-            known: Vec::new(),
+            known_keys: Vec::new(),
             folder,
         }
     }
 
-    /// A table in this one; an empty one if it is not there.
+    /// Reads a table; an absent one counts as empty.
     pub(super) fn section(&mut self, key: &'static str) -> Result<Self> {
         Ok(self.optional_section(key)?.unwrap_or_else(|| Section {
-            path: self.path_of(key),
-            place: self.place.clone(),
+            path: self.full_key(key),
+            source: self.source.clone(),
             table: Table::new(),
-            known: Vec::new(),
+            known_keys: Vec::new(),
             folder: self.folder,
         }))
     }
 
-    /// A table in this one.
+    /// Reads an optional table.
     pub(super) fn optional_section(&mut self, key: &'static str) -> Result<Option<Self>> {
         self.take(key, "a table", |value| match value {
             Value::Table(table) => Ok(table),
@@ -80,15 +84,15 @@ impl<'a> Section<'a> {
         .map(|found| {
             found.map(|found| Section {
                 path: found.key,
-                place: found.place,
+                source: found.source,
                 table: found.value,
-                known: Vec::new(),
+                known_keys: Vec::new(),
                 folder: self.folder,
             })
         })
     }
 
-    /// The tables of a list.
+    /// Reads a list of tables.
     pub(super) fn sections(&mut self, key: &'static str) -> Result<Vec<Self>> {
         let list = self.take(key, "a list of tables", |value| match value {
             Value::List(nodes) => Ok(nodes),
@@ -100,62 +104,62 @@ impl<'a> Section<'a> {
         let section = |(index, node): (usize, Node)| match node.value {
             Value::Table(table) => Ok(Section {
                 path: format!("{}[{index}]", list.key),
-                place: node.place,
+                source: node.source,
                 table,
-                known: Vec::new(),
+                known_keys: Vec::new(),
                 folder: self.folder,
             }),
             other => Err(ConfigError::new(
                 &format!("{}[{index}]", list.key),
-                node.place,
-                Wrong::Kind {
+                node.source,
+                ConfigErrorKind::WrongType {
                     expected: "a table",
-                    found: other.kind(),
+                    found: other.type_name(),
                 },
             )),
         };
         list.value.into_iter().enumerate().map(section).collect()
     }
 
-    /// A text.
-    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<Found<String>>> {
-        self.take(key, "a string", text_of)
+    /// Reads a string.
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<ConfigValue<String>>> {
+        self.take(key, "a string", into_text)
     }
 
-    /// A text that stands for something.
+    /// Reads a string and parses it.
     pub(super) fn parsed<T: FromStr>(
         &mut self,
         key: &'static str,
         expected: &'static str,
-    ) -> Result<Option<Found<T>>> {
+    ) -> Result<Option<ConfigValue<T>>> {
         let Some(found) = self.text(key)? else {
             return Ok(None);
         };
         match found.value.parse() {
-            Ok(value) => Ok(Some(Found {
+            Ok(value) => Ok(Some(ConfigValue {
                 value,
                 key: found.key,
-                place: found.place,
+                source: found.source,
             })),
             Err(_) => Err(found.refuse(format!("write {expected}"))),
         }
     }
 
-    /// Texts; a single one counts as a list of one.
-    pub(super) fn texts(&mut self, key: &'static str) -> Result<Vec<Found<String>>> {
+    /// Reads a list of strings; a single string counts as a list of one.
+    pub(super) fn texts(&mut self, key: &'static str) -> Result<Vec<ConfigValue<String>>> {
         let found = self.take(key, "a list of strings", |value| match value {
             Value::List(nodes) => Ok(nodes),
             Value::Text(_) => Ok(vec![Node {
                 value,
-                place: Place::Default,
+                source: ValueSource::Default,
             }]),
-            Value::Word(words) => Ok(words
+            Value::EnvString(text) => Ok(text
                 .split(',')
                 .map(str::trim)
-                .filter(|word| !word.is_empty())
-                .map(|word| Node {
-                    value: Value::Text(word.to_owned()),
-                    place: Place::Default,
+                .filter(|item| !item.is_empty())
+                .map(|item| Node {
+                    value: Value::Text(item.to_owned()),
+                    source: ValueSource::Default,
                 })
                 .collect()),
             other => Err(other),
@@ -163,24 +167,24 @@ impl<'a> Section<'a> {
         let Some(found) = found else {
             return Ok(Vec::new());
         };
-        let (key, list_place) = (found.key, found.place);
+        let (key, list_place) = (found.key, found.source);
         let text = |node: Node| {
-            let place = match node.place {
-                Place::Default => list_place.clone(),
+            let place = match node.source {
+                ValueSource::Default => list_place.clone(),
                 place => place,
             };
             match node.value {
-                Value::Text(value) => Ok(Found {
+                Value::Text(value) => Ok(ConfigValue {
                     value,
                     key: key.clone(),
-                    place,
+                    source: place,
                 }),
                 other => Err(ConfigError::new(
                     &key,
                     place,
-                    Wrong::Kind {
+                    ConfigErrorKind::WrongType {
                         expected: "a list of strings",
-                        found: other.kind(),
+                        found: other.type_name(),
                     },
                 )),
             }
@@ -188,153 +192,163 @@ impl<'a> Section<'a> {
         found.value.into_iter().map(text).collect()
     }
 
-    /// Names with a text each, in the order of the names.
-    pub(super) fn named_texts(&mut self, key: &'static str) -> Result<Vec<(String, String)>> {
+    /// Reads a table of strings with arbitrary names, sorted by name.
+    pub(super) fn string_map(&mut self, key: &'static str) -> Result<Vec<(String, String)>> {
         #[cfg(test)]
-        super::asked::note(self.path_of(key), super::asked::NAMED_STRINGS);
+        super::key_recorder::record(self.full_key(key), super::key_recorder::STRING_MAP);
         let Some(mut section) = self.optional_section(key)? else {
             return Ok(Vec::new());
         };
         let path = section.path.clone();
         std::mem::take(&mut section.table)
             .into_iter()
-            .map(|(name, node)| match text_of(node.value) {
+            .map(|(name, node)| match into_text(node.value) {
                 Ok(value) => Ok((name, value)),
                 Err(other) => Err(ConfigError::new(
                     &format!("{path}.{name}"),
-                    node.place,
-                    Wrong::Kind {
+                    node.source,
+                    ConfigErrorKind::WrongType {
                         expected: "a string",
-                        found: other.kind(),
+                        found: other.type_name(),
                     },
                 )),
             })
             .collect()
     }
 
-    /// Yes or no.
+    /// Reads a boolean.
     pub(super) fn flag(&mut self, key: &'static str) -> Result<Option<bool>> {
         let found = self.take(key, "true or false", |value| match &value {
             Value::Flag(flag) => Ok(*flag),
-            Value::Word(word) => word.parse().map_err(|_| value),
+            Value::EnvString(text) => text.parse().map_err(|_| value),
             _ => Err(value),
         })?;
         Ok(found.map(|found| found.value))
     }
 
-    /// A number from `least` on.
-    pub(super) fn number(&mut self, key: &'static str, least: u32) -> Result<Option<u32>> {
-        let found = self.take(key, "a whole number", |value| match &value {
+    /// Reads an integer of at least `min`.
+    pub(super) fn number(&mut self, key: &'static str, min: u32) -> Result<Option<u32>> {
+        let found = self.take(key, "an integer", |value| match &value {
             Value::Number(number) => Ok(*number),
-            Value::Word(word) => word.trim().parse().map_err(|_| value),
+            Value::EnvString(text) => text.trim().parse().map_err(|_| value),
             _ => Err(value),
         })?;
         let Some(found) = found else { return Ok(None) };
         match u32::try_from(found.value) {
-            Ok(number) if number >= least => Ok(Some(number)),
-            _ => Err(found.refuse(format!("write a number between {least} and {}", u32::MAX))),
+            Ok(number) if number >= min => Ok(Some(number)),
+            _ => Err(found.refuse(format!("write a number between {min} and {}", u32::MAX))),
         }
     }
 
-    /// A fraction between nothing and `most`.
-    pub(super) fn fraction(&mut self, key: &'static str, most: f32) -> Result<Option<f32>> {
+    /// Reads a number between 0 and `max`.
+    pub(super) fn fraction(&mut self, key: &'static str, max: f32) -> Result<Option<f32>> {
         let found = self.take(key, "a number", |value| match &value {
             Value::Fraction(number) => Ok(number.to_string()),
             Value::Number(number) => Ok(number.to_string()),
-            Value::Word(word) => Ok(word.trim().to_owned()),
+            Value::EnvString(text) => Ok(text.trim().to_owned()),
             _ => Err(value),
         })?;
         let Some(found) = found else { return Ok(None) };
         match found.value.parse() {
-            Ok(number) if (0.0..=most).contains(&number) => Ok(Some(number)),
-            _ => Err(found.refuse(format!("write a number between 0 and {most}"))),
+            Ok(number) if (0.0..=max).contains(&number) => Ok(Some(number)),
+            _ => Err(found.refuse(format!("write a number between 0 and {max}"))),
         }
     }
 
-    /// A size in bytes, which is never nothing.
+    /// Reads a size in bytes, which must not be zero.
     pub(super) fn size(&mut self, key: &'static str) -> Result<Option<usize>> {
-        let found = self.take(key, units::A_SIZE, |value| match &value {
+        let found = self.take(key, units::EXPECTED_SIZE, |value| match &value {
             Value::Number(number) => Ok(u64::try_from(*number).ok()),
-            Value::Text(text) | Value::Word(text) => Ok(units::size(text)),
+            Value::Text(text) | Value::EnvString(text) => Ok(units::parse_size(text)),
             _ => Err(value),
         })?;
         let Some(found) = found else { return Ok(None) };
         let size = found.value.and_then(|size| usize::try_from(size).ok());
         match size {
             Some(size) if size > 0 => Ok(Some(size)),
-            _ => Err(found.refuse(format!("write {}", units::A_SIZE))),
+            _ => Err(found.refuse(format!("write {}", units::EXPECTED_SIZE))),
         }
     }
 
-    /// A time, which is never nothing.
-    pub(super) fn time(&mut self, key: &'static str) -> Result<Option<Duration>> {
-        let found = self.take(key, units::A_TIME, |value| match &value {
-            Value::Text(text) | Value::Word(text) => Ok(units::time(text)),
+    /// Reads a duration, which must not be zero.
+    pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
+        let found = self.take(key, units::EXPECTED_DURATION, |value| match &value {
+            Value::Text(text) | Value::EnvString(text) => Ok(units::parse_duration(text)),
             _ => Err(value),
         })?;
         let Some(found) = found else { return Ok(None) };
         match found.value {
             Some(time) if !time.is_zero() => Ok(Some(time)),
-            _ => Err(found.refuse(format!("write {}", units::A_TIME))),
+            _ => Err(found.refuse(format!("write {}", units::EXPECTED_DURATION))),
         }
     }
 
-    /// A path, made whole.
+    /// Reads a path and makes it absolute.
     pub(super) fn path(&mut self, key: &'static str) -> Result<Option<PathBuf>> {
-        match self.take(key, A_PATH, text_of)? {
-            Some(found) if found.value.is_empty() => Err(found.refuse("name a file")),
+        match self.take(key, EXPECTED_PATH, into_text)? {
+            Some(found) if found.value.is_empty() => {
+                Err(found.refuse("must not be empty; name a file"))
+            }
             found => Ok(found.map(|found| self.folder.join(found.value))),
         }
     }
 
-    /// A path, made whole, that may turn out to lead nowhere.
-    pub(super) fn named_path(&mut self, key: &'static str) -> Result<Option<Found<PathBuf>>> {
-        let found = self.take(key, A_PATH, text_of)?;
-        Ok(found.map(|found| Found {
+    /// Reads a path, makes it absolute, and keeps its key for errors about the file.
+    pub(super) fn path_value(&mut self, key: &'static str) -> Result<Option<ConfigValue<PathBuf>>> {
+        let found = self.take(key, EXPECTED_PATH, into_text)?;
+        Ok(found.map(|found| ConfigValue {
             value: self.folder.join(found.value),
             key: found.key,
-            place: found.place,
+            source: found.source,
         }))
     }
 
-    /// Says that a key must be there.
-    pub(super) fn missing(&self, key: &str, what: &'static str) -> ConfigError {
-        ConfigError::new(&self.path_of(key), self.place.clone(), Wrong::Missing(what))
+    /// Returns an error for a required key that is missing.
+    pub(super) fn missing(&self, key: &str, hint: &'static str) -> ConfigError {
+        ConfigError::new(
+            &self.full_key(key),
+            self.source.clone(),
+            ConfigErrorKind::Missing(hint),
+        )
     }
 
-    /// Says that this table cannot be used as it is.
-    pub(super) fn refuse(&self, why: impl Into<String>) -> ConfigError {
-        ConfigError::new(&self.path, self.place.clone(), Wrong::Value(why.into()))
+    /// Returns an error that rejects this table.
+    pub(super) fn refuse(&self, reason: impl Into<String>) -> ConfigError {
+        ConfigError::new(
+            &self.path,
+            self.source.clone(),
+            ConfigErrorKind::InvalidValue(reason.into()),
+        )
     }
 
     /// Ends the reading.
     ///
     /// # Errors
-    /// There is a key that nobody asked for.
-    pub(super) fn end(self) -> Result<()> {
+    /// There is a key that was not read.
+    pub(super) fn finish(self) -> Result<()> {
         let Some((key, node)) = self.table.iter().next() else {
             return Ok(());
         };
-        let near = nearest(key, &self.known).map(|near| self.path_of(near));
+        let suggestion = suggest(key, &self.known_keys).map(|near| self.full_key(near));
         Err(ConfigError::new(
-            &self.path_of(key),
-            node.place.clone(),
-            Wrong::Unknown(near),
+            &self.full_key(key),
+            node.source.clone(),
+            ConfigErrorKind::UnknownKey(suggestion),
         ))
     }
 
-    /// Leaves these out: they are somebody else's. They count as known.
-    pub(super) fn leave(&mut self, keys: &[&'static str]) {
-        self.known.extend(keys);
+    /// Skips these keys, which another zone uses. They count as known.
+    pub(super) fn ignore(&mut self, keys: &[&'static str]) {
+        self.known_keys.extend(keys);
         self.table.retain(|key, _| !keys.contains(&key.as_str()));
     }
 
-    /// Whether a key is there.
+    /// Returns true if the key is set.
     fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    fn path_of(&self, key: &str) -> String {
+    fn full_key(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {
@@ -347,32 +361,40 @@ impl<'a> Section<'a> {
         key: &'static str,
         expected: &'static str,
         read: impl FnOnce(Value) -> std::result::Result<T, Value>,
-    ) -> Result<Option<Found<T>>> {
-        self.known.push(key);
+    ) -> Result<Option<ConfigValue<T>>> {
+        self.known_keys.push(key);
         #[cfg(test)]
-        super::asked::note(self.path_of(key), expected);
-        let Some(Node { value, place }) = self.table.remove(key) else {
+        super::key_recorder::record(self.full_key(key), expected);
+        let Some(Node {
+            value,
+            source: place,
+        }) = self.table.remove(key)
+        else {
             return Ok(None);
         };
-        let key = self.path_of(key);
+        let key = self.full_key(key);
         match read(value) {
-            Ok(value) => Ok(Some(Found { value, key, place })),
-            Err(Value::Word(word)) if word.is_empty() => Ok(None),
+            Ok(value) => Ok(Some(ConfigValue {
+                value,
+                key,
+                source: place,
+            })),
+            Err(Value::EnvString(text)) if text.is_empty() => Ok(None),
             Err(other) => {
-                let found = other.kind();
+                let found = other.type_name();
                 Err(ConfigError::new(
                     &key,
                     place,
-                    Wrong::Kind { expected, found },
+                    ConfigErrorKind::WrongType { expected, found },
                 ))
             }
         }
     }
 }
 
-fn text_of(value: Value) -> std::result::Result<String, Value> {
+fn into_text(value: Value) -> std::result::Result<String, Value> {
     match value {
-        Value::Text(text) | Value::Word(text) => Ok(text),
+        Value::Text(text) | Value::EnvString(text) => Ok(text),
         other => Err(other),
     }
 }

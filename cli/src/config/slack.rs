@@ -1,63 +1,63 @@
-//! `[slack]` and `[policy]`: where Slack is and what opens it, and who may ask.
+//! `[slack]` and `[policy]`: Slack connection and credentials, and who may ask questions.
 
 use super::error::ConfigError;
-use super::section::{Found, Section};
+use super::section::{ConfigValue, Section};
 use super::url::secure_url;
 use super::verification::VerificationConfig;
-use super::zone::{HAS_A_DEFAULT, number, public_url, time};
+use super::zone::{DEFAULT_MISSING, public_url, required_duration, required_number};
 use interzone_edge::Secret;
 use std::time::Duration;
 use url::Url;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// What ids of Slack look like, for those who wrote something else.
-const AN_ID: &str = "write ids as Slack shows them, as in";
+/// Hint for a value that is not a Slack id.
+const SLACK_ID_HINT: &str = "write Slack ids, as in";
 
-/// Where Slack is, and what opens it.
+/// Slack connection and credentials.
 #[derive(Debug)]
 pub(crate) struct SlackConfig {
     pub(crate) mode: SlackMode,
     pub(crate) api_url: Url,
-    /// Proves that requests are Slack's. Without it, nothing comes in by HTTP.
+    /// Verifies that requests come from Slack. Without it, no events are accepted over HTTP.
     pub(crate) signing_secret: Option<Secret>,
-    /// The token of the one workspace that did not install the app by our own page.
+    /// Token of the one workspace that did not install the app through `/slack/install`.
     pub(crate) bot_token: Option<Secret>,
-    /// Opens Socket Mode.
+    /// App-level token for Socket Mode.
     pub(crate) app_token: Option<Secret>,
-    /// For workspaces that install the app by our own page.
+    /// Settings for workspaces that install the app through `/slack/install`.
     pub(crate) install: Option<InstallConfig>,
     pub(crate) auto_reply_channels: Vec<String>,
     pub(crate) follow_threads: bool,
-    /// Whether answers grow while the agent speaks.
-    pub(crate) live: bool,
-    pub(crate) offer_stop_after: Duration,
+    /// Update the posted answer while the agent is producing it.
+    pub(crate) live_updates: bool,
+    pub(crate) stop_button_delay: Duration,
 }
 
-/// How events come.
+/// Transport of Slack events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlackMode {
-    /// Slack calls us.
+    /// Events API: Slack sends HTTP requests to us.
     Events,
-    /// We call Slack, and keep the line open.
+    /// Socket Mode: we open a WebSocket to Slack.
     Socket,
 }
 
-/// How workspaces install the app.
+/// OAuth installation of the app in other workspaces.
 #[derive(Debug)]
 pub(crate) struct InstallConfig {
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
-    /// Seals the tokens that are kept.
+    /// Encrypts the stored workspace tokens.
     pub(crate) token_key: Secret,
-    /// Where Slack sends the browser back to.
+    /// URL that Slack redirects the browser to after the installation.
     pub(crate) redirect_url: Url,
 }
 
 impl SlackConfig {
     pub(super) fn read(mut section: Section<'_>, zone: &VerificationConfig) -> Result<Self> {
         let mode = match section.text("mode")? {
-            None => return Err(section.missing("mode", HAS_A_DEFAULT)),
+            None => return Err(section.missing("mode", DEFAULT_MISSING)),
             Some(found) => match found.value.as_str() {
                 "events" => SlackMode::Events,
                 "socket" => SlackMode::Socket,
@@ -65,35 +65,35 @@ impl SlackConfig {
             },
         };
         let api_url = match section.text("api_url")? {
-            None => return Err(section.missing("api_url", HAS_A_DEFAULT)),
+            None => return Err(section.missing("api_url", DEFAULT_MISSING)),
             Some(found) => api_url(&found)?,
         };
-        let signing_secret = section.kept_secret(
+        let signing_secret = section.external_secret(
             "signing_secret",
             "signing_secret_file",
             "signing_secret_env",
         )?;
-        let bot_token = section.kept_secret("bot_token", "bot_token_file", "bot_token_env")?;
-        let app_token = section.kept_secret("app_token", "app_token_file", "app_token_env")?;
+        let bot_token = section.external_secret("bot_token", "bot_token_file", "bot_token_env")?;
+        let app_token = section.external_secret("app_token", "app_token_file", "app_token_env")?;
         if mode == SlackMode::Events && signing_secret.is_none() {
             return Err(section.missing(
                 "signing_secret_file",
-                "what is not signed is refused; Slack shows it under Basic Information, Signing \
-                 Secret",
+                "it verifies requests from Slack; find it in the app settings under Basic \
+                 Information, Signing Secret",
             ));
         }
         if mode == SlackMode::Socket && app_token.is_none() {
             return Err(section.missing(
                 "app_token_file",
-                "Socket Mode needs an app-level token with connections:write; Slack makes it under \
-                 Basic Information, App-Level Tokens",
+                "Socket Mode needs an app-level token with connections:write; create it in the app \
+                 settings under Basic Information, App-Level Tokens",
             ));
         }
         let install = InstallConfig::read(&mut section, zone)?;
         if bot_token.is_none() && install.is_none() {
             return Err(section.missing(
                 "bot_token_file",
-                "nobody can be answered without; Slack shows it under OAuth & Permissions. An app \
+                "replies need it; find it in the app settings under OAuth & Permissions. An app \
                  that workspaces install themselves needs `client_id` instead",
             ));
         }
@@ -104,12 +104,12 @@ impl SlackConfig {
             bot_token,
             app_token,
             install,
-            auto_reply_channels: ids(&mut section, "auto_reply_channels", false)?,
+            auto_reply_channels: slack_ids(&mut section, "auto_reply_channels", false)?,
             follow_threads: section.flag("follow_threads")?.unwrap_or(false),
-            live: section.flag("live")?.unwrap_or(true),
-            offer_stop_after: time(&mut section, "offer_stop_after")?,
+            live_updates: section.flag("live_updates")?.unwrap_or(true),
+            stop_button_delay: required_duration(&mut section, "stop_button_delay")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
@@ -118,18 +118,18 @@ impl InstallConfig {
     fn read(section: &mut Section<'_>, zone: &VerificationConfig) -> Result<Option<Self>> {
         let id = section.text("client_id")?;
         let client_secret =
-            section.kept_secret("client_secret", "client_secret_file", "client_secret_env")?;
-        let token_key = section.kept_secret("token_key", "token_key_file", "token_key_env")?;
+            section.external_secret("client_secret", "client_secret_file", "client_secret_env")?;
+        let token_key = section.external_secret("token_key", "token_key_file", "token_key_env")?;
         let redirect = section.text("redirect_url")?;
         let Some(id) = id else {
             if let Some(found) = redirect {
                 return Err(
-                    found.refuse("only apps with `client_id` are installed by a page of ours")
+                    found.refuse("only used with `client_id`, for apps that workspaces install")
                 );
             }
             return match client_secret.or(token_key) {
                 Some(_) => {
-                    Err(section.missing("client_id", "the secret is worth nothing without it"))
+                    Err(section.missing("client_id", "the secret cannot be used without it"))
                 }
                 None => Ok(None),
             };
@@ -137,13 +137,13 @@ impl InstallConfig {
         let Some(client_secret) = client_secret else {
             return Err(section.missing(
                 "client_secret_file",
-                "Slack shows it under Basic Information, beside the client id",
+                "find it in the app settings under Basic Information, next to the client id",
             ));
         };
         let Some(token_key) = token_key else {
             return Err(section.missing(
                 "token_key_file",
-                "tokens of workspaces are kept sealed; make a key with `openssl rand -base64 32`",
+                "workspace tokens are stored encrypted; create a key with `openssl rand -base64 32`",
             ));
         };
         let redirect_url = match redirect {
@@ -164,32 +164,32 @@ impl InstallConfig {
     }
 }
 
-/// Who may ask. A list that is empty lets nobody through.
+/// Who may ask questions. An empty list allows no one.
 #[derive(Debug)]
 pub(crate) struct PolicyConfig {
     pub(crate) teams: Vec<String>,
     pub(crate) channels: Vec<String>,
     pub(crate) users: Vec<String>,
-    /// Of one user; 0 is no limit.
+    /// Limit per user; 0 means no limit.
     pub(crate) requests_per_minute: u32,
 }
 
 impl PolicyConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
-            teams: ids(&mut section, "teams", true)?,
-            channels: ids(&mut section, "channels", true)?,
-            users: ids(&mut section, "users", true)?,
-            requests_per_minute: number(&mut section, "requests_per_minute", 0)?,
+            teams: slack_ids(&mut section, "teams", true)?,
+            channels: slack_ids(&mut section, "channels", true)?,
+            users: slack_ids(&mut section, "users", true)?,
+            requests_per_minute: required_number(&mut section, "requests_per_minute", 0)?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// Slack's API, as an address that names of methods are added to.
-fn api_url(found: &Found<String>) -> Result<Url> {
-    let mut url = secure_url(found, "a Slack")?;
+/// Parses Slack's API URL. Method names are appended to it.
+fn api_url(found: &ConfigValue<String>) -> Result<Url> {
+    let mut url = secure_url(found, "a Slack API")?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
         return Err(found.refuse("leave out user, query and fragment"));
     }
@@ -200,21 +200,21 @@ fn api_url(found: &Found<String>) -> Result<Url> {
     Ok(url)
 }
 
-/// Ids of Slack, or the star that stands for all.
-fn ids(section: &mut Section<'_>, key: &'static str, open: bool) -> Result<Vec<String>> {
+/// Reads a list of Slack ids; `*` (all) is accepted if `allow_any`.
+fn slack_ids(section: &mut Section<'_>, key: &'static str, allow_any: bool) -> Result<Vec<String>> {
     let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
     let example = match key {
         "teams" => "T0123ABCD",
         "users" => "U0123ABCD",
         _ => "C0123ABCD",
     };
-    let check = |found: Found<String>| {
+    let check = |found: ConfigValue<String>| {
         let id = found.value.as_str();
-        if (open && id == "*") || ((1..=32).contains(&id.len()) && id.chars().all(plain)) {
+        if (allow_any && id == "*") || ((1..=32).contains(&id.len()) && id.chars().all(plain)) {
             return Ok(found.value);
         }
-        let or = if open { ", or \"*\" for all" } else { "" };
-        Err(found.refuse(format!("{AN_ID} \"{example}\"{or}")))
+        let or = if allow_any { ", or \"*\" for all" } else { "" };
+        Err(found.refuse(format!("{SLACK_ID_HINT} \"{example}\"{or}")))
     };
     section.texts(key)?.into_iter().map(check).collect()
 }

@@ -1,40 +1,40 @@
-//! `[store]`: where everything is kept.
+//! `[store]`: the database.
 
 use super::error::ConfigError;
 use super::section::Section;
-use super::zone::{HAS_A_DEFAULT, count, text};
-use super::{Layers, open, variables};
+use super::zone::{DEFAULT_MISSING, required_count, required_text};
+use super::{MergedConfig, open, variables};
 use interzone_edge::Secret;
 use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// Where everything is kept.
+/// Database settings.
 #[derive(Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) url: StoreUrl,
-    /// SQLite: threads that read.
+    /// SQLite: reader threads.
     pub(crate) readers: usize,
-    /// PostgreSQL: connections at most.
+    /// PostgreSQL: maximum connections.
     pub(crate) connections: usize,
-    /// PostgreSQL: the schema of our tables.
+    /// PostgreSQL: schema of the tables.
     pub(crate) schema: String,
-    /// PostgreSQL: the CA that proves the server.
+    /// PostgreSQL: CA that the server certificate is verified with.
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Which store.
+/// Database URL.
 #[derive(Debug)]
 pub(crate) enum StoreUrl {
-    /// In this file.
+    /// Path of the SQLite file.
     Sqlite(PathBuf),
-    /// On a server. The URL may hold a password.
+    /// PostgreSQL URL, which may contain a password.
     Postgres(Secret),
 }
 
 impl StoreConfig {
-    /// The store of this name in a folder of `interzone up`.
-    pub(crate) fn of_folder(folder: &Path, name: &str) -> Self {
+    /// Returns the store named `name` in a data folder of `interzone up`.
+    pub(crate) fn in_data_dir(folder: &Path, name: &str) -> Self {
         Self {
             url: StoreUrl::Sqlite(folder.join(name)),
             readers: 1,
@@ -44,41 +44,42 @@ impl StoreConfig {
         }
     }
 
-    /// Reads where a zone of either kind keeps everything, and nothing else: a backup need not be able to
-    /// read the other secrets.
+    /// Reads `[store]` of a zone of either kind, and nothing else: a backup needs no access to the other
+    /// secrets.
     ///
     /// # Errors
-    /// The file cannot be read, or something in that section is wrong.
+    /// The file cannot be read, or that section contains an invalid setting.
     pub(crate) fn load(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
-        let store = Layers::read(&text, variables()).and_then(|Layers { table, .. }| {
-            Self::read(Section::whole(table, folder).section("store")?, folder)
-        });
+        let store =
+            MergedConfig::read(&text, variables()).and_then(|MergedConfig { table, .. }| {
+                Self::read(Section::root(table, folder).section("store")?, folder)
+            });
         store.map_err(|error| error.in_file(file.to_owned()))
     }
 
     pub(super) fn read(mut section: Section<'_>, folder: &Path) -> Result<Self> {
-        let (url, said) = match (section.text("url")?, section.text("url_file")?) {
+        let (url, database_url) = match (section.text("url")?, section.text("url_file")?) {
             (Some(url), Some(_)) if !url.is_default() => {
                 return Err(url.refuse("`url_file` is set too; keep one of the two"));
             }
             (_, Some(file)) => {
-                let said = section.secret_in(&file)?;
-                (file, said)
+                let database_url = section.read_secret_file(&file)?;
+                (file, database_url)
             }
             (Some(url), None) => {
-                let said = Secret::new(url.value.as_str());
-                (url, said)
+                let database_url = Secret::new(url.value.as_str());
+                (url, database_url)
             }
-            (None, None) => return Err(section.missing("url", HAS_A_DEFAULT)),
+            (None, None) => return Err(section.missing("url", DEFAULT_MISSING)),
         };
-        let checked = match said.expose().split_once(':') {
+        let checked = match database_url.expose().split_once(':') {
             Some(("sqlite", path)) => match path.strip_prefix("//").unwrap_or(path) {
                 "" => return Err(url.refuse("name a file, as in \"sqlite:interzone.db\"")),
                 path => StoreUrl::Sqlite(folder.join(path)),
             },
-            Some(("postgres" | "postgresql", _)) => StoreUrl::Postgres(said),
-            // The value is not repeated: what was meant to be a URL may hold a password.
+            Some(("postgres" | "postgresql", _)) => StoreUrl::Postgres(database_url),
+            // The value is not included in the message: it may contain a password.
             _ => {
                 return Err(
                     url.refuse("write \"sqlite:FILE\" or \"postgres://user@host/database\"")
@@ -87,12 +88,12 @@ impl StoreConfig {
         };
         let config = Self {
             url: checked,
-            readers: count(&mut section, "readers", 1)?,
-            connections: count(&mut section, "connections", 1)?,
-            schema: text(&mut section, "schema")?,
+            readers: required_count(&mut section, "readers", 1)?,
+            connections: required_count(&mut section, "connections", 1)?,
+            schema: required_text(&mut section, "schema")?,
             ca: section.path("ca")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }

@@ -1,8 +1,8 @@
-//! Configuration: what works, and every way to get it wrong, with the words for it.
+//! Tests of the configuration reader: valid files, and the error message for each mistake.
 
 mod verification;
 
-use super::{AgentKind, Config, DEFAULTS, ProofConfig, ProviderConfig, StoreUrl};
+use super::{AgentKind, Config, DEFAULT_CONFIG, PeerCredentials, ProviderConfig, StoreUrl};
 use insta::assert_snapshot;
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_hub::Retention;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "/etc/interzone";
 
-/// The least that can be said.
-const LEAST: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
+/// The smallest valid configuration.
+const MINIMAL_CONFIG: &str = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
 
 fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
     let variables = variables
@@ -27,8 +27,8 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn the_least_is_enough() {
-    let config = read(LEAST, &[]).unwrap();
+fn minimal_config_is_accepted() {
+    let config = read(MINIMAL_CONFIG, &[]).unwrap();
     let server = config.tls.server.as_ref().unwrap();
     assert_eq!(server.cert, Path::new("/etc/interzone/cert.pem"));
     assert_eq!(
@@ -46,7 +46,7 @@ fn the_least_is_enough() {
 }
 
 #[test]
-fn every_example_is_loaded() {
+fn all_execution_examples_load() {
     let folder = root().join("examples");
     let mut loaded = 0;
     for entry in fs::read_dir(&folder).unwrap() {
@@ -55,7 +55,7 @@ fn every_example_is_loaded() {
             .extension()
             .is_some_and(|extension| extension == "toml")
         {
-            // The one of the other zone has a test of its own.
+            // The Verification Zone's example has its own test.
             if path.ends_with("verification.toml") {
                 continue;
             }
@@ -69,7 +69,7 @@ fn every_example_is_loaded() {
 }
 
 #[test]
-fn a_whole_file_means_what_it_says() {
+fn example_file_sets_all_values() {
     let text = fs::read_to_string(root().join("examples/execution.toml")).unwrap();
     let config = read(&text, &[]).unwrap();
     assert_eq!(
@@ -82,46 +82,46 @@ fn a_whole_file_means_what_it_says() {
     );
     assert_eq!(config.oauth.audience, ["https://acp.test"]);
     assert_eq!(config.egress_allow, ["127.0.0.1:9955"]);
-    assert!(config.webhooks.secret.unwrap().is("s3cret"));
+    assert!(config.webhooks.secret.unwrap().ct_eq("s3cret"));
     assert_eq!(config.limits.batch, 1000);
     assert_eq!(config.limits.requests_per_minute, 0);
     assert_eq!(config.default_agent, "worker");
     assert_eq!(config.agents.len(), 2);
     let AgentKind::Command(command) = &config.agents[1].kind else {
-        panic!("the second one is a program");
+        panic!("the second agent is a command");
     };
     assert_eq!(command.command, ["python3", "agent.py"]);
     assert_eq!(command.cwd, Path::new(FOLDER));
 }
 
 #[test]
-fn the_defaults_name_every_key() {
-    // What stands in a comment is a key too: with all of them in force, none is unknown.
+fn default_config_contains_only_known_keys() {
+    // Commented keys are valid too: with all of them enabled, no key is unknown.
     let mut all = String::new();
-    for line in DEFAULTS.lines() {
-        let key = line.strip_prefix("# ").filter(|rest| {
-            rest.starts_with('[')
-                || rest
+    for line in DEFAULT_CONFIG.lines() {
+        let key = line.strip_prefix("# ").filter(|line| {
+            line.starts_with('[')
+                || line
                     .split_once(" = ")
                     .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
         });
         writeln!(all, "{}", key.unwrap_or(line)).unwrap();
     }
-    assert_ne!(all, DEFAULTS);
+    assert_ne!(all, DEFAULT_CONFIG);
     read(&all, &[]).unwrap();
 }
 
 #[test]
-fn the_environment_comes_last() {
+fn environment_overrides_file() {
     let config = read(
-        &format!("{LEAST}[limits]\nbody = \"1MiB\"\n"),
+        &format!("{MINIMAL_CONFIG}[limits]\nbody = \"1MiB\"\n"),
         &[
             ("INTERZONE__LIMITS__BODY", "2MiB"),
             ("INTERZONE__LIMITS__BATCH", "7"),
             ("INTERZONE__EXECUTION__ALWAYS_200", "true"),
             ("INTERZONE__EGRESS__ALLOW", "127.0.0.1:1, localhost:2"),
             ("INTERZONE__WEBHOOKS__SECRET", "s"),
-            ("INTERZONE__WORK__TURN", "5m"),
+            ("INTERZONE__WORK__TURN_TIMEOUT", "5m"),
             ("HOME", "/root"),
         ],
     )
@@ -130,21 +130,21 @@ fn the_environment_comes_last() {
     assert_eq!(config.limits.batch, 7);
     assert!(config.execution.always_200);
     assert_eq!(config.egress_allow, ["127.0.0.1:1", "localhost:2"]);
-    assert!(config.webhooks.secret.unwrap().is("s"));
-    assert_eq!(config.work.turn.as_secs(), 300);
+    assert!(config.webhooks.secret.unwrap().ct_eq("s"));
+    assert_eq!(config.work.turn_timeout.as_secs(), 300);
 }
 
 #[test]
-fn a_secret_may_be_in_a_file() {
+fn webhook_secret_is_read_from_file() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("hook"), "s3cret\n").unwrap();
-    let text = format!("{LEAST}[webhooks]\nsecret_file = \"hook\"\n");
+    let text = format!("{MINIMAL_CONFIG}[webhooks]\nsecret_file = \"hook\"\n");
     let config = Config::read(&text, [], folder.path()).unwrap();
-    assert!(config.webhooks.secret.unwrap().is("s3cret"));
+    assert!(config.webhooks.secret.unwrap().ct_eq("s3cret"));
 }
 
 #[test]
-fn a_model_and_a_peer_mean_what_they_say() {
+fn llm_and_remote_examples_set_all_values() {
     let text = fs::read_to_string(root().join("examples/llm.toml")).unwrap();
     let config = read(&text, &[]).unwrap();
     assert_eq!(config.default_agent, "model");
@@ -152,15 +152,15 @@ fn a_model_and_a_peer_mean_what_they_say() {
     let channels = [("C0SUPPORT".to_owned(), "local".to_owned())];
     assert_eq!(config.execution.channels, channels);
     let AgentKind::Llm(model) = &config.agents[0].kind else {
-        panic!("the first one is a model");
+        panic!("the first agent is a model");
     };
     assert_eq!(model.temperature, Some(0.2));
     assert_eq!(
-        model.key.as_ref().unwrap().place,
-        "the variable OPENAI_API_KEY"
+        model.key.as_ref().unwrap().location,
+        "the environment variable OPENAI_API_KEY"
     );
     let AgentKind::Llm(model) = &config.agents[2].kind else {
-        panic!("the third one is a model");
+        panic!("the third agent is a model");
     };
     assert!(
         matches!(&model.provider, ProviderConfig::Bedrock { region, .. } if region == "eu-central-1")
@@ -169,60 +169,66 @@ fn a_model_and_a_peer_mean_what_they_say() {
     let text = fs::read_to_string(root().join("examples/remote.toml")).unwrap();
     let config = read(&text, &[]).unwrap();
     let AgentKind::Remote(peer) = &config.agents[0].kind else {
-        panic!("the first one is a peer");
+        panic!("the first agent is a peer");
     };
     assert_eq!(peer.assign_to.as_deref(), Some("model"));
-    assert!(matches!(&peer.proof, ProofConfig::Client { id, .. } if id == "front"));
+    assert!(matches!(&peer.credentials, PeerCredentials::Client { id, .. } if id == "front"));
 }
 
 #[test]
-fn what_the_defaults_say_of_files_is_what_is_built_in() {
-    let config = read(LEAST, &[]).unwrap();
+fn default_config_matches_built_in_file_rules() {
+    let config = read(MINIMAL_CONFIG, &[]).unwrap();
     let mut built_in = FileRules::default();
-    let mut said = config.files.clone();
+    let mut configured = config.files.clone();
     built_in.allow.sort();
-    said.allow.sort();
-    assert_eq!(said, built_in);
+    configured.allow.sort();
+    assert_eq!(configured, built_in);
     assert_eq!(config.attachments, InputRules::default());
     assert_eq!(config.retention, Retention::default());
     assert_eq!(config.execution.sync_budget.as_secs(), 20);
 }
 
 #[test]
-fn a_key_may_be_in_a_file_and_is_never_printed() {
+fn model_key_file_is_read_and_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("model.key"), "hunter2\n").unwrap();
     fs::write(folder.path().join("system.txt"), "Be brief.").unwrap();
     let text = format!(
-        "{LEAST}[[agents]]\nid = \"m\"\nkind = \"llm\"\nprovider = \"anthropic\"\n\
+        "{MINIMAL_CONFIG}[[agents]]\nid = \"m\"\nkind = \"llm\"\nprovider = \"anthropic\"\n\
          model = \"x\"\nkey_file = \"model.key\"\nsystem_file = \"system.txt\"\n"
     );
     let config = Config::read(&text, [], folder.path()).unwrap();
     let AgentKind::Llm(model) = &config.agents[0].kind else {
-        panic!("it is a model");
+        panic!("the agent is a model");
     };
-    let kept = model.key.as_ref().unwrap().secret.as_ref().unwrap();
-    assert!(kept.is("hunter2"));
-    assert_eq!(model.system.as_deref(), Some("Be brief."));
+    let secret = model.key.as_ref().unwrap().secret.as_ref().unwrap();
+    assert!(secret.ct_eq("hunter2"));
+    assert_eq!(model.system_prompt.as_deref(), Some("Be brief."));
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
 #[test]
-fn inside_agentcore_no_certificate_is_needed() {
+fn agentcore_needs_no_certificate() {
     let config = read("[agentcore]\nenabled = true\n", &[]).unwrap();
     assert!(config.agentcore.enabled && config.tls.server.is_none());
     assert_eq!(config.agentcore.listen.port(), 8080);
-    let said = [("INTERZONE__AGENTCORE__ENABLED", "true")];
-    assert!(read(LEAST, &said).unwrap().tls.server.is_some());
+    let variables = [("INTERZONE__AGENTCORE__ENABLED", "true")];
+    assert!(
+        read(MINIMAL_CONFIG, &variables)
+            .unwrap()
+            .tls
+            .server
+            .is_some()
+    );
     let half = "[agentcore]\nenabled = true\n[tls]\ncert = \"cert.pem\"\n";
     assert!(read(half, &[]).unwrap_err().contains("tls.key"));
 }
 
 #[test]
-fn nothing_secret_is_printed() {
+fn secrets_are_never_printed() {
     let config = read(
         &format!(
-            "{LEAST}[store]\nurl = \"postgres://u:hunter2@h/d\"\n[webhooks]\nsecret = \"hunter2\"\n\
+            "{MINIMAL_CONFIG}[store]\nurl = \"postgres://u:hunter2@h/d\"\n[webhooks]\nsecret = \"hunter2\"\n\
              [oauth]\nissuer = \"https://a\"\naudience = \"b\"\n\
              [oauth.introspection]\nurl = \"https://a/i\"\nclient_id = \"c\"\nsecret = \"hunter2\"\n"
         ),
@@ -231,15 +237,15 @@ fn nothing_secret_is_printed() {
     .unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
     let refused = read(
-        &format!("{LEAST}[store]\nurl = \"mysql://u:hunter2@h/d\"\n"),
+        &format!("{MINIMAL_CONFIG}[store]\nurl = \"mysql://u:hunter2@h/d\"\n"),
         &[],
     );
     assert!(!refused.unwrap_err().contains("hunter2"));
 }
 
 #[test]
-fn mistakes_are_told_by_name() {
-    let with = |more: &str| format!("{LEAST}{more}");
+fn invalid_settings_are_reported_with_their_key() {
+    let with = |more: &str| format!("{MINIMAL_CONFIG}{more}");
     let model = |more: &str| with(&format!("[[agents]]\nid = \"m\"\nkind = \"llm\"\n{more}"));
     let peer = |more: &str| {
         with(&format!(
@@ -262,8 +268,8 @@ fn mistakes_are_told_by_name() {
         with("[limits]\nbody = 1.5\n"),
         with("[limits]\nbatch = 0\n"),
         with("[limits]\nbatch = \"many\"\n"),
-        with("[limits]\nbody_time = 30\n"),
-        with("[limits]\nbody_time = \"30\"\n"),
+        with("[limits]\nbody_timeout = 30\n"),
+        with("[limits]\nbody_timeout = \"30\"\n"),
         with("[store]\nurl = \"mysql://host/db\"\n"),
         with("[store]\nurl = \"sqlite:\"\n"),
         with("[store]\nurl = [\"a\"]\n"),
@@ -281,11 +287,11 @@ fn mistakes_are_told_by_name() {
         with("[webhooks]\nsecret_file = \"nowhere\"\n"),
         with("[issuer]\ntoken_lifetime = \"60d\"\n"),
         with("[execution]\nsync_budget = 20\n"),
-        with("[execution.channels]\nC1 = \"nobody\"\n"),
+        with("[execution.channels]\nC1 = \"missing\"\n"),
         with("[files]\nallow = [\"csv\"]\n"),
         with("[files]\nmax_byte = 7\n"),
         with("[attachments]\nimage_bytes = \"large\"\n"),
-        with("[pairs]\nrecord = \"some\"\n"),
+        with("[request_log]\nrecord = \"some\"\n"),
         with("[agentcore]\nscopes = [\"interzone:operate\"]\n"),
         with("[agentcore]\nlisten = \"8080\"\n"),
         model("model = \"m\"\nprovider = \"gemini\"\n"),
@@ -319,9 +325,9 @@ fn mistakes_are_told_by_name() {
             "[[agents]]\nid = \"a\"\nkind = \"command\"\ncommand = [\"x\"]\n[[agents.skills]]\nid = \"A\"\n",
         ),
         with("[log]\nformat = \"xml\"\n"),
-        format!("agents = []\n{LEAST}"),
-        format!("agents = \"demo\"\n{LEAST}"),
-        format!("agents = [\"demo\"]\n{LEAST}"),
+        format!("agents = []\n{MINIMAL_CONFIG}"),
+        format!("agents = \"demo\"\n{MINIMAL_CONFIG}"),
+        format!("agents = [\"demo\"]\n{MINIMAL_CONFIG}"),
         with("[[agents]]\nid = \"a\"\n"),
         with("[[agents]]\nkind = \"demo\"\n"),
         with("[[agents]]\nid = \"\"\nkind = \"demo\"\n"),
@@ -336,15 +342,15 @@ fn mistakes_are_told_by_name() {
         with("[limits]\nbody = \n"),
         with("[limits]\nbody = 1\nbody = 2\n"),
     ];
-    let mut told = String::new();
+    let mut report = String::new();
     for text in cases {
         let error = read(&text, &[]).unwrap_err();
         assert!(
             !error.ends_with('.') && error.lines().count() == 1,
             "{error}"
         );
-        let shown = text.replace(LEAST, "");
-        writeln!(told, "{shown}=> {error}\n").unwrap();
+        let shown = text.replace(MINIMAL_CONFIG, "");
+        writeln!(report, "{shown}=> {error}\n").unwrap();
     }
     for variable in [
         ("INTERZONE__LIMITS__BODI", "1"),
@@ -352,8 +358,8 @@ fn mistakes_are_told_by_name() {
         ("INTERZONE__AGENTS__ID", "demo"),
         ("INTERZONE__STORE", "sqlite:a.db"),
     ] {
-        let error = read(LEAST, &[variable]).unwrap_err();
-        writeln!(told, "{}={}\n=> {error}\n", variable.0, variable.1).unwrap();
+        let error = read(MINIMAL_CONFIG, &[variable]).unwrap_err();
+        writeln!(report, "{}={}\n=> {error}\n", variable.0, variable.1).unwrap();
     }
-    assert_snapshot!(told);
+    assert_snapshot!(report);
 }

@@ -1,9 +1,9 @@
-//! Sizes and times as people write them: `40MiB`, `30s`, `90d`.
+//! Parsers of sizes and durations: `40MiB`, `30s`, `90d`.
 
 use std::time::Duration;
 
-/// Units of size, with the bytes of each.
-const SIZES: &[(&str, u64)] = &[
+/// Size units, in bytes.
+const SIZE_UNITS: &[(&str, u64)] = &[
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
@@ -14,8 +14,8 @@ const SIZES: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// Units of time, with the milliseconds of each.
-const TIMES: &[(&str, u64)] = &[
+/// Time units, in milliseconds.
+const TIME_UNITS: &[(&str, u64)] = &[
     ("ms", 1),
     ("s", 1_000),
     ("m", 60_000),
@@ -23,25 +23,25 @@ const TIMES: &[(&str, u64)] = &[
     ("d", 86_400_000),
 ];
 
-/// What a size looks like, for those who wrote something else.
-pub(super) const A_SIZE: &str = "a size such as \"40MiB\", or a number of bytes";
-/// What a time looks like, for those who wrote something else.
-pub(super) const A_TIME: &str = "a time such as \"30s\", \"10m\", \"2h\" or \"7d\"";
+/// Expected value of a size key, for error messages.
+pub(super) const EXPECTED_SIZE: &str = "a size such as \"40MiB\", or a number of bytes";
+/// Expected value of a duration key, for error messages.
+pub(super) const EXPECTED_DURATION: &str = "a duration such as \"30s\", \"10m\", \"2h\" or \"7d\"";
 
-/// Reads a size in bytes.
-pub(super) fn size(text: &str) -> Option<u64> {
+/// Parses a size in bytes.
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     match text.trim().parse() {
         Ok(bytes) => Some(bytes),
-        Err(_) => with_unit(text, SIZES),
+        Err(_) => parse_with_unit(text, SIZE_UNITS),
     }
 }
 
-/// Reads a time. A bare number is refused: nobody could know of what.
-pub(super) fn time(text: &str) -> Option<Duration> {
-    with_unit(text, TIMES).map(Duration::from_millis)
+/// Parses a duration. A number without a unit is rejected as ambiguous.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+    parse_with_unit(text, TIME_UNITS).map(Duration::from_millis)
 }
 
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn parse_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(end);
@@ -53,11 +53,11 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{size, time};
+    use super::{parse_duration, parse_size};
     use std::time::Duration;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed() {
         for (text, bytes) in [
             ("0", 0),
             ("1024", 1024),
@@ -66,21 +66,25 @@ mod tests {
             ("25MB", 25_000_000),
             ("7B", 7),
         ] {
-            assert_eq!(size(text), Some(bytes), "{text}");
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for text in ["", "MiB", "-1", "1.5MiB", "40mib", "1e3", "99999999999GiB"] {
-            assert_eq!(size(text), None, "{text}");
+            assert_eq!(parse_size(text), None, "{text}");
         }
     }
 
     #[test]
-    fn times() {
+    fn durations_are_parsed() {
         for (text, seconds) in [("30s", 30), ("10m", 600), ("2h", 7_200), ("90d", 7_776_000)] {
-            assert_eq!(time(text), Some(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Some(Duration::from_secs(seconds)),
+                "{text}"
+            );
         }
-        assert_eq!(time("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
         for text in ["", "30", "s", "-1s", "1.5h", "30 sec", "1w"] {
-            assert_eq!(time(text), None, "{text}");
+            assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 }

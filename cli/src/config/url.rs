@@ -1,16 +1,16 @@
-//! Addresses of others that the configuration names: encrypted, or on this machine.
+//! URLs of other services: https, or http on this machine.
 
 use super::error::ConfigError;
-use super::section::Found;
+use super::section::ConfigValue;
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// A URL that begins with https://, or with http:// where it leads nowhere else than to this machine.
-/// `who` is there, with an article.
+/// Parses a URL with https://, or with http:// for a loopback host. `service` is the noun for the error
+/// message, with an article.
 ///
 /// # Errors
-/// It is no such URL.
-pub(super) fn secure_url(found: &Found<String>, who: &str) -> Result<Url, ConfigError> {
+/// The value is not such a URL.
+pub(super) fn secure_url(found: &ConfigValue<String>, service: &str) -> Result<Url, ConfigError> {
     let Ok(url) = Url::parse(&found.value) else {
         return Err(found.refuse("write a URL, as in \"https://login.example.com/\""));
     };
@@ -18,7 +18,7 @@ pub(super) fn secure_url(found: &Found<String>, who: &str) -> Result<Url, Config
         "https" => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
         "http" => Err(found.refuse(format!(
-            "http:// is only for {who} on this machine (127.0.0.1, [::1] or localhost); use https://"
+            "http:// is only allowed for {service} on this machine (127.0.0.1, [::1] or localhost); use https://"
         ))),
         _ => Err(found.refuse("write a URL that begins with https://")),
     }

@@ -1,16 +1,17 @@
-//! A Verification Zone's configuration: what it shares with the other zone, and what is its own.
-//!
-//! Where Slack is and who may ask is in `slack`.
+//! Configuration of a Verification Zone: the shared sections and `[verification]`. `[slack]` and `[policy]`
+//! are in `slack`.
 
-use super::error::{ConfigError, Wrong};
-use super::layer::{Place, Table};
-use super::section::{Found, Section};
+use super::error::{ConfigError, ConfigErrorKind};
+use super::layer::{Table, ValueSource};
+use super::section::{ConfigValue, Section};
 use super::slack::{PolicyConfig, SlackConfig};
 use super::url::secure_url;
-use super::zone::{HAS_A_DEFAULT, count, number, public_url, size, time};
+use super::zone::{
+    DEFAULT_MISSING, public_url, required_count, required_duration, required_number, required_size,
+};
 use super::{
-    AuditConfig, Layers, LimitsConfig, LogConfig, OF_EXECUTION, OF_VERIFICATION, StoreConfig,
-    TlsConfig, open, variables, zone,
+    AuditConfig, EXECUTION_SECTIONS, LimitsConfig, LogConfig, MergedConfig, StoreConfig, TlsConfig,
+    VERIFICATION_SECTIONS, open, variables, zone,
 };
 use interzone_edge::Secret;
 use interzone_hub::Retention;
@@ -21,9 +22,9 @@ use url::Url;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// Everything a Verification Zone is told, checked.
+/// Checked configuration of a Verification Zone.
 #[derive(Debug)]
-pub(crate) struct VerifyConfig {
+pub(crate) struct VerificationZoneConfig {
     pub(crate) store: StoreConfig,
     pub(crate) tls: TlsConfig,
     pub(crate) verification: VerificationConfig,
@@ -32,44 +33,44 @@ pub(crate) struct VerifyConfig {
     pub(crate) limits: LimitsConfig,
     pub(crate) retention: Retention,
     pub(crate) log: LogConfig,
-    /// Whether the metrics are shown to everybody.
+    /// `/metrics` needs no token.
     pub(crate) metrics_public: bool,
     pub(crate) audit: AuditConfig,
 }
 
-impl VerifyConfig {
-    /// Reads a file, with the environment on top.
+impl VerificationZoneConfig {
+    /// Reads a file, overridden by the environment.
     ///
     /// # Errors
-    /// The file cannot be read, or something in it or in the environment is wrong.
+    /// The file cannot be read, or the file or the environment contains an invalid setting.
     pub(crate) fn load(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
         Self::read(&text, variables(), folder).map_err(|error| error.in_file(file.to_owned()))
     }
 
-    /// Reads a text that nobody wrote, with the environment on top.
+    /// Reads a generated text, overridden by the environment.
     ///
     /// # Errors
-    /// Something in the environment is wrong.
-    pub(crate) fn made_up(text: &str, folder: &Path) -> Result<Self> {
+    /// The environment contains an invalid setting.
+    pub(crate) fn read_with_env(text: &str, folder: &Path) -> Result<Self> {
         Self::read(text, variables(), folder)
     }
 
-    /// Puts the port that was found in place of 0, which asks for any.
-    pub(crate) fn settle_port(&mut self, port: u16) {
+    /// Replaces port 0 (any free port) in the public and redirect URL by the port that was bound.
+    pub(crate) fn resolve_port(&mut self, port: u16) {
         let redirect = self.slack.install.as_mut().map(|app| &mut app.redirect_url);
         for url in [Some(&mut self.verification.public_url), redirect]
             .into_iter()
             .flatten()
         {
             if url.port() == Some(0) {
-                // It fails only for addresses without a host, and these have one.
+                // Fails only for URLs without a host, and these have a host.
                 let _ = url.set_port(Some(port));
             }
         }
     }
 
-    /// Reads a text, with these variables on top. Relative paths are relative to `folder`.
+    /// Reads a text, overridden by these variables. Relative paths are relative to `folder`.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -78,115 +79,121 @@ impl VerifyConfig {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self> {
-        let mut whole = Section::whole(ours(text, variables)?, folder);
-        whole.leave(&OF_EXECUTION);
-        let mut metrics = whole.section("metrics")?;
+        let mut root = Section::root(merge_layers(text, variables)?, folder);
+        root.ignore(&EXECUTION_SECTIONS);
+        let mut metrics = root.section("metrics")?;
         let metrics_public = metrics.flag("public")?.unwrap_or(false);
-        metrics.end()?;
-        let verification = VerificationConfig::read(whole.section("verification")?)?;
+        metrics.finish()?;
+        let verification = VerificationConfig::read(root.section("verification")?)?;
         let config = Self {
-            store: StoreConfig::read(whole.section("store")?, folder)?,
-            tls: TlsConfig::read(whole.section("tls")?, folder, true)?,
-            slack: SlackConfig::read(whole.section("slack")?, &verification)?,
+            store: StoreConfig::read(root.section("store")?, folder)?,
+            tls: TlsConfig::read(root.section("tls")?, folder, true)?,
+            slack: SlackConfig::read(root.section("slack")?, &verification)?,
             verification,
-            policy: PolicyConfig::read(whole.section("policy")?)?,
-            limits: LimitsConfig::read(whole.section("limits")?)?,
-            retention: zone::retention(whole.section("retention")?)?,
-            log: LogConfig::read(whole.section("log")?)?,
+            policy: PolicyConfig::read(root.section("policy")?)?,
+            limits: LimitsConfig::read(root.section("limits")?)?,
+            retention: zone::retention(root.section("retention")?)?,
+            log: LogConfig::read(root.section("log")?)?,
             metrics_public,
-            audit: AuditConfig::read(whole.section("audit")?)?,
+            audit: AuditConfig::read(root.section("audit")?)?,
         };
-        whole.end()?;
+        root.finish()?;
         Ok(config)
     }
 }
 
 impl PolicyConfig {
-    /// Reads who may ask from a file, with the environment on top, and nothing else: whoever asks for
-    /// that need not be able to read the secrets.
+    /// Reads `[policy]` only, from a file overridden by the environment: the command needs no access to the
+    /// secrets.
     ///
     /// # Errors
-    /// The file cannot be read, or something in that section is wrong.
+    /// The file cannot be read, or that section contains an invalid setting.
     pub(crate) fn load(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
-        let policy = ours(&text, variables())
-            .and_then(|table| Self::read(Section::whole(table, folder).section("policy")?));
+        let policy = merge_layers(&text, variables())
+            .and_then(|table| Self::read(Section::root(table, folder).section("policy")?));
         policy.map_err(|error| error.in_file(file.to_owned()))
     }
 }
 
 impl StoreConfig {
-    /// Reads where a Verification Zone keeps everything, and nothing else.
+    /// Reads `[store]` of a Verification Zone only.
     ///
     /// # Errors
-    /// The file cannot be read, or something in that section is wrong.
-    pub(crate) fn of_verification(file: &Path) -> Result<Self> {
+    /// The file cannot be read, or that section contains an invalid setting.
+    pub(crate) fn load_for_verification(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
-        let store = ours(&text, variables())
-            .and_then(|table| Self::read(Section::whole(table, folder).section("store")?, folder));
+        let store = merge_layers(&text, variables())
+            .and_then(|table| Self::read(Section::root(table, folder).section("store")?, folder));
         store.map_err(|error| error.in_file(file.to_owned()))
     }
 }
 
-/// All layers of a text that is for a Verification Zone.
-fn ours(text: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Table> {
-    let Layers { table, written } = Layers::read(text, variables)?;
-    let is_ours = |name: &String| OF_VERIFICATION.contains(&name.as_str());
-    if written.iter().any(is_ours) {
+/// Merges all layers and checks that the file configures a Verification Zone.
+fn merge_layers(
+    text: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<Table> {
+    let MergedConfig {
+        table,
+        file_sections: written,
+    } = MergedConfig::read(text, variables)?;
+    let is_verification_section = |name: &String| VERIFICATION_SECTIONS.contains(&name.as_str());
+    if written.iter().any(is_verification_section) {
         return Ok(table);
     }
     Err(ConfigError::new(
         "verification",
-        Place::Default,
-        Wrong::Missing(
-            "nothing here is for a Verification Zone; add [verification], [slack] and [policy] as \
-             docs/slack.md shows, or run `interzone execute`",
+        ValueSource::Default,
+        ConfigErrorKind::Missing(
+            "this file does not configure a Verification Zone; add [verification], [slack] and [policy] \
+             (see docs/slack.md), or run `interzone serve execution`",
         ),
     ))
 }
 
-/// The zone itself.
+/// `[verification]`.
 #[derive(Debug)]
 pub(crate) struct VerificationConfig {
     pub(crate) listen: SocketAddr,
-    /// How Slack and browsers reach it.
+    /// URL that Slack and browsers use.
     pub(crate) public_url: Url,
-    /// Where questions are answered.
+    /// URL of the Execution Zone.
     pub(crate) execution_url: Url,
-    /// How this zone proves there who it is.
+    /// OAuth2 client for the Execution Zone.
     pub(crate) oauth: ZoneOAuthConfig,
-    pub(crate) language: Words,
-    /// Whether the real token is sent in place of one that opens nothing.
+    pub(crate) language: MessageLanguage,
+    /// Forward the real bot token instead of a placeholder.
     pub(crate) forward_bot_token: bool,
-    /// How long an answer may take in all.
-    pub(crate) budget: Duration,
-    /// Characters of one question.
+    /// Time limit of an answer, in total.
+    pub(crate) answer_timeout: Duration,
+    /// Maximum characters of one question.
     pub(crate) input_chars: usize,
-    /// The newest so many messages of a thread go along.
+    /// Number of earlier thread messages sent with a question.
     pub(crate) context_messages: usize,
-    /// Questions that are worked at at once.
-    pub(crate) asks: usize,
-    /// Bytes of files that may be on their way at once.
+    /// Questions processed at once.
+    pub(crate) concurrency: usize,
+    /// Memory for files in transfer, in bytes.
     pub(crate) file_memory: usize,
-    /// How often a question is tried while somebody whom it needs is away.
+    /// Attempts per question while the Execution Zone or Slack is unavailable.
     pub(crate) attempts: u32,
-    pub(crate) grace: Duration,
+    pub(crate) shutdown_grace: Duration,
     pub(crate) threads: Option<usize>,
 }
 
-/// In which language people are told what our own words say.
+/// Language of our own messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Words {
-    /// By each user's own setting.
+pub(crate) enum MessageLanguage {
+    /// The setting of each user.
     Auto,
     Ja,
     En,
 }
 
-/// A client of the Execution Zone's issuer.
+/// OAuth2 client at the Execution Zone's issuer.
 #[derive(Debug)]
 pub(crate) struct ZoneOAuthConfig {
-    /// Else found by the zone's metadata.
+    /// Default: from the zone's metadata.
     pub(crate) token_url: Option<Url>,
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
@@ -195,8 +202,8 @@ pub(crate) struct ZoneOAuthConfig {
 impl VerificationConfig {
     fn read(mut section: Section<'_>) -> Result<Self> {
         let listen = section.parsed("listen", "an address and a port, as in \"127.0.0.1:8444\"")?;
-        let Some(Found { value: listen, .. }) = listen else {
-            return Err(section.missing("listen", HAS_A_DEFAULT));
+        let Some(ConfigValue { value: listen, .. }) = listen else {
+            return Err(section.missing("listen", DEFAULT_MISSING));
         };
         let listen: SocketAddr = listen;
         let public_url = match section.text("public_url")? {
@@ -206,14 +213,14 @@ impl VerificationConfig {
         };
         let execution_url = match section.text("execution_url")? {
             Some(found) => secure_url(&found, "an Execution Zone")?,
-            None => return Err(section.missing("execution_url", HAS_A_DEFAULT)),
+            None => return Err(section.missing("execution_url", DEFAULT_MISSING)),
         };
         let language = match section.text("language")? {
-            None => return Err(section.missing("language", HAS_A_DEFAULT)),
+            None => return Err(section.missing("language", DEFAULT_MISSING)),
             Some(found) => match found.value.as_str() {
-                "auto" => Words::Auto,
-                "ja" => Words::Ja,
-                "en" => Words::En,
+                "auto" => MessageLanguage::Auto,
+                "ja" => MessageLanguage::Ja,
+                "en" => MessageLanguage::En,
                 _ => return Err(found.refuse("write \"ja\", \"en\" or \"auto\"")),
             },
         };
@@ -225,16 +232,16 @@ impl VerificationConfig {
             oauth: ZoneOAuthConfig::read(section.section("oauth")?)?,
             language,
             forward_bot_token: section.flag("forward_bot_token")?.unwrap_or(false),
-            budget: time(&mut section, "budget")?,
-            input_chars: count(&mut section, "input_chars", 1)?,
-            context_messages: count(&mut section, "context_messages", 0)?,
-            asks: count(&mut section, "asks", 1)?,
-            file_memory: size(&mut section, "file_memory")?,
-            attempts: number(&mut section, "attempts", 1)?,
-            grace: time(&mut section, "grace")?,
+            answer_timeout: required_duration(&mut section, "answer_timeout")?,
+            input_chars: required_count(&mut section, "input_chars", 1)?,
+            context_messages: required_count(&mut section, "context_messages", 0)?,
+            concurrency: required_count(&mut section, "concurrency", 1)?,
+            file_memory: required_size(&mut section, "file_memory")?,
+            attempts: required_number(&mut section, "attempts", 1)?,
+            shutdown_grace: required_duration(&mut section, "shutdown_grace")?,
             threads: usize::try_from(threads).ok().filter(|threads| *threads > 0),
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
@@ -246,14 +253,14 @@ impl ZoneOAuthConfig {
             None => None,
         };
         let Some(client_id) = section.text("client_id")? else {
-            return Err(section.missing("client_id", HAS_A_DEFAULT));
+            return Err(section.missing("client_id", DEFAULT_MISSING));
         };
         let secret =
-            section.kept_secret("client_secret", "client_secret_file", "client_secret_env")?;
+            section.external_secret("client_secret", "client_secret_file", "client_secret_env")?;
         let Some(client_secret) = secret else {
             return Err(section.missing(
                 "client_secret_file",
-                "the Execution Zone lets nobody in without; make it there with \
+                "the Execution Zone requires it; create it there with \
                  `interzone client add --id verification --secret-file FILE verification`",
             ));
         };
@@ -262,7 +269,7 @@ impl ZoneOAuthConfig {
             client_id: client_id.value,
             client_secret,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }

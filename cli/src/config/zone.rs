@@ -1,7 +1,7 @@
-//! The sections of an Execution Zone's configuration, agents and OAuth2 aside.
+//! Sections of the Execution Zone's configuration, except agents and OAuth2; some are shared by both zones.
 
 use super::error::ConfigError;
-use super::section::{Found, Section};
+use super::section::{ConfigValue, Section};
 use interzone_edge::Secret;
 use interzone_hub::Retention;
 use std::net::SocketAddr;
@@ -11,21 +11,21 @@ use url::Url;
 
 type Result<T> = std::result::Result<T, ConfigError>;
 
-/// What is said of a key that the defaults have; it can only be missing if they lose it.
-pub(super) const HAS_A_DEFAULT: &str = "write it as config.default.toml does";
+/// Hint for a missing key that has a default; it can only be missing if the defaults lose it.
+pub(super) const DEFAULT_MISSING: &str = "set it as in config.default.toml";
 
-/// Certificates.
+/// `[tls]`: certificates.
 #[derive(Debug)]
 pub(crate) struct TlsConfig {
-    /// Our own. Only a zone that nobody reaches but by its platform has none.
-    pub(crate) server: Option<ServerConfig>,
+    /// The server certificate. Only zones behind AgentCore, which terminates TLS, have none.
+    pub(crate) server: Option<ServerTlsConfig>,
     pub(crate) trust: Vec<PathBuf>,
-    pub(crate) reload: Duration,
+    pub(crate) reload_interval: Duration,
 }
 
-/// Our own certificate, and whose callers must show.
+/// The server certificate, and the CA of client certificates.
 #[derive(Debug)]
-pub(crate) struct ServerConfig {
+pub(crate) struct ServerTlsConfig {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) client_ca: Option<PathBuf>,
@@ -33,53 +33,53 @@ pub(crate) struct ServerConfig {
 
 impl TlsConfig {
     pub(super) fn read(mut section: Section<'_>, folder: &Path, needed: bool) -> Result<Self> {
-        const NEEDED: &str = "name a file in PEM, as every connection is encrypted; for trying \
-                              things out, `interzone up` makes its own";
+        const CERTIFICATE_HINT: &str = "name a PEM file, as all connections use TLS; to try it out, \
+                               `interzone up` creates its own certificate";
         let cert = section.path("cert")?;
         let key = section.path("key")?;
         let client_ca = section.path("client_ca")?;
         let trust = section.texts("trust")?;
         let server = match (cert, key) {
             (None, None) if !needed => None,
-            (cert, key) => Some(ServerConfig {
-                cert: cert.ok_or_else(|| section.missing("cert", NEEDED))?,
-                key: key.ok_or_else(|| section.missing("key", NEEDED))?,
+            (cert, key) => Some(ServerTlsConfig {
+                cert: cert.ok_or_else(|| section.missing("cert", CERTIFICATE_HINT))?,
+                key: key.ok_or_else(|| section.missing("key", CERTIFICATE_HINT))?,
                 client_ca,
             }),
         };
         let config = Self {
             server,
             trust: trust.iter().map(|path| folder.join(&path.value)).collect(),
-            reload: time(&mut section, "reload")?,
+            reload_interval: required_duration(&mut section, "reload_interval")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// The zone itself.
+/// `[execution]`.
 #[derive(Debug)]
 pub(crate) struct ExecutionConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) public_url: Url,
     pub(crate) always_200: bool,
-    /// How long running requests and runs may take to end.
-    pub(crate) grace: Duration,
-    /// The node's name among those that share a store.
+    /// Time that running requests and agent runs have to finish on shutdown.
+    pub(crate) shutdown_grace: Duration,
+    /// Name of the node among those that share a store.
     pub(crate) node: Option<String>,
-    /// Threads that serve; none means as many as there are processors.
+    /// Server threads; None means one per processor.
     pub(crate) threads: Option<usize>,
-    /// How long `execute_task` waits before it says that it is accepted.
+    /// Time that `execute_task` waits before it returns "accepted".
     pub(crate) sync_budget: Duration,
-    /// Channels with an agent of their own.
+    /// Agents by channel.
     pub(crate) channels: Vec<(String, String)>,
 }
 
 impl ExecutionConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let listen = section.parsed("listen", "an address and a port, as in \"127.0.0.1:8443\"")?;
-        let Some(Found { value: listen, .. }) = listen else {
-            return Err(section.missing("listen", HAS_A_DEFAULT));
+        let Some(ConfigValue { value: listen, .. }) = listen else {
+            return Err(section.missing("listen", DEFAULT_MISSING));
         };
         let listen: SocketAddr = listen;
         let public_url = match section.text("public_url")? {
@@ -92,23 +92,23 @@ impl ExecutionConfig {
             listen,
             public_url,
             always_200: section.flag("always_200")?.unwrap_or(false),
-            grace: time(&mut section, "grace")?,
+            shutdown_grace: required_duration(&mut section, "shutdown_grace")?,
             node: section.text("node")?.map(|found| found.value),
             threads: usize::try_from(threads).ok().filter(|threads| *threads > 0),
-            sync_budget: time(&mut section, "sync_budget")?,
-            channels: section.named_texts("channels")?,
+            sync_budget: required_duration(&mut section, "sync_budget")?,
+            channels: section.string_map("channels")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// A URL under which clients reach the zone.
-pub(super) fn public_url(found: &Found<String>) -> Result<Url> {
-    let wanted = "write the URL that clients use, as in \"https://agents.example.com\"";
-    let url = Url::parse(&found.value).map_err(|_| found.refuse(wanted))?;
+/// Parses the public URL of a zone.
+pub(super) fn public_url(found: &ConfigValue<String>) -> Result<Url> {
+    let hint = "write the URL that clients use, as in \"https://agents.example.com\"";
+    let url = Url::parse(&found.value).map_err(|_| found.refuse(hint))?;
     if url.scheme() != "https" {
-        return Err(found.refuse("it must begin with https://, as every connection is encrypted"));
+        return Err(found.refuse("it must begin with https://, as all connections use TLS"));
     }
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
         return Err(found.refuse("leave out user, query and fragment"));
@@ -116,7 +116,7 @@ pub(super) fn public_url(found: &Found<String>) -> Result<Url> {
     Ok(url)
 }
 
-/// What the agent card says of whoever runs the zone.
+/// `[card]`: description of the zone in the agent card.
 #[derive(Debug)]
 pub(crate) struct CardConfig {
     pub(crate) name: String,
@@ -129,18 +129,18 @@ pub(crate) struct CardConfig {
 impl CardConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
-            name: between(&mut section, "name", 100)?,
-            description: between(&mut section, "description", 500)?,
-            organization: between(&mut section, "organization", 100)?,
+            name: bounded_text(&mut section, "name", 100)?,
+            description: bounded_text(&mut section, "description", 500)?,
+            organization: bounded_text(&mut section, "organization", 100)?,
             contact: section.text("contact")?.map(|found| found.value),
             website: section.text("website")?.map(|found| found.value),
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// The built-in issuer.
+/// `[issuer]`: the built-in issuer.
 #[derive(Debug)]
 pub(crate) struct IssuerConfig {
     pub(crate) token_lifetime: Duration,
@@ -150,10 +150,10 @@ pub(crate) struct IssuerConfig {
 impl IssuerConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
-            token_lifetime: time(&mut section, "token_lifetime")?,
-            key_rotation: time(&mut section, "key_rotation")?,
+            token_lifetime: required_duration(&mut section, "token_lifetime")?,
+            key_rotation: required_duration(&mut section, "key_rotation")?,
         };
-        // A key must outlive its tokens, and a token that was taken back must end some day.
+        // A key must outlive its tokens, and a revoked token must expire at some point.
         let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
         if !(minute..=day).contains(&config.token_lifetime) {
             return Err(section.refuse("`token_lifetime` must be between \"1m\" and \"1d\""));
@@ -161,122 +161,122 @@ impl IssuerConfig {
         if config.key_rotation < day {
             return Err(section.refuse("`key_rotation` must be at least \"1d\""));
         }
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// Webhooks.
+/// `[webhooks]`.
 #[derive(Debug)]
 pub(crate) struct WebhookConfig {
     pub(crate) secret: Option<Secret>,
     pub(crate) attempts: u32,
-    /// Whether only the params are sent, without the envelope.
-    pub(crate) bare: bool,
+    /// Send only the params, without the JSON-RPC envelope.
+    pub(crate) params_only: bool,
 }
 
 impl WebhookConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
             secret: section.secret("secret", "secret_file")?,
-            attempts: number(&mut section, "attempts", 1)?,
-            bare: section.flag("bare")?.unwrap_or(false),
+            attempts: required_number(&mut section, "attempts", 1)?,
+            params_only: section.flag("params_only")?.unwrap_or(false),
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// How much of everything there may be.
+/// `[limits]`.
 #[derive(Debug)]
 pub(crate) struct LimitsConfig {
     pub(crate) body: usize,
     pub(crate) batch: usize,
-    /// For each client; 0 is no limit.
+    /// Per client; 0 means no limit.
     pub(crate) requests_per_minute: u32,
     pub(crate) burst: u32,
     pub(crate) connections: usize,
     pub(crate) requests: usize,
-    pub(crate) arriving: usize,
-    /// Memory for what has arrived and belongs to no request yet.
-    pub(crate) heads: usize,
-    /// The part of the above, and of the memory for bodies, that one address may have: 16 is a sixteenth.
+    pub(crate) pending_bodies: usize,
+    /// Memory for received bytes of unfinished handshakes and request heads.
+    pub(crate) head_memory: usize,
+    /// Divisor: one address may use 1/n of the above and of the memory for bodies.
     pub(crate) address_share: usize,
-    /// The part of the memory for bodies and for answers that one principal may have.
+    /// Divisor: one principal may use 1/n of the memory for bodies and responses.
     pub(crate) principal_share: usize,
     pub(crate) headers: usize,
-    pub(crate) handshake_time: Duration,
-    pub(crate) header_time: Duration,
-    pub(crate) body_time: Duration,
-    /// In a second.
-    pub(crate) body_rate: usize,
-    pub(crate) request_time: Duration,
-    pub(crate) idle_time: Duration,
-    pub(crate) stall_time: Duration,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) header_timeout: Duration,
+    pub(crate) body_timeout: Duration,
+    /// Bytes per second.
+    pub(crate) min_body_rate: usize,
+    pub(crate) request_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) stall_timeout: Duration,
     pub(crate) watches: usize,
-    pub(crate) stream_idle: Duration,
+    pub(crate) stream_idle_timeout: Duration,
 }
 
 impl LimitsConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
-            body: size(&mut section, "body")?,
-            batch: count(&mut section, "batch", 1)?,
-            requests_per_minute: number(&mut section, "requests_per_minute", 0)?,
-            burst: number(&mut section, "burst", 1)?,
-            connections: count(&mut section, "connections", 1)?,
-            requests: count(&mut section, "requests", 1)?,
-            arriving: count(&mut section, "arriving", 1)?,
-            heads: size(&mut section, "heads")?,
-            address_share: count(&mut section, "address_share", 1)?,
-            principal_share: count(&mut section, "principal_share", 1)?,
-            headers: size(&mut section, "headers")?,
-            handshake_time: time(&mut section, "handshake_time")?,
-            header_time: time(&mut section, "header_time")?,
-            body_time: time(&mut section, "body_time")?,
-            body_rate: size(&mut section, "body_rate")?,
-            request_time: time(&mut section, "request_time")?,
-            idle_time: time(&mut section, "idle_time")?,
-            stall_time: time(&mut section, "stall_time")?,
-            watches: count(&mut section, "watches", 1)?,
-            stream_idle: time(&mut section, "stream_idle")?,
+            body: required_size(&mut section, "body")?,
+            batch: required_count(&mut section, "batch", 1)?,
+            requests_per_minute: required_number(&mut section, "requests_per_minute", 0)?,
+            burst: required_number(&mut section, "burst", 1)?,
+            connections: required_count(&mut section, "connections", 1)?,
+            requests: required_count(&mut section, "requests", 1)?,
+            pending_bodies: required_count(&mut section, "pending_bodies", 1)?,
+            head_memory: required_size(&mut section, "head_memory")?,
+            address_share: required_count(&mut section, "address_share", 1)?,
+            principal_share: required_count(&mut section, "principal_share", 1)?,
+            headers: required_size(&mut section, "headers")?,
+            handshake_timeout: required_duration(&mut section, "handshake_timeout")?,
+            header_timeout: required_duration(&mut section, "header_timeout")?,
+            body_timeout: required_duration(&mut section, "body_timeout")?,
+            min_body_rate: required_size(&mut section, "min_body_rate")?,
+            request_timeout: required_duration(&mut section, "request_timeout")?,
+            idle_timeout: required_duration(&mut section, "idle_timeout")?,
+            stall_timeout: required_duration(&mut section, "stall_timeout")?,
+            watches: required_count(&mut section, "watches", 1)?,
+            stream_idle_timeout: required_duration(&mut section, "stream_idle_timeout")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// How agents are given work.
+/// `[work]`: agent runs.
 #[derive(Debug)]
 pub(crate) struct WorkConfig {
     pub(crate) lease: Duration,
-    pub(crate) turn: Duration,
+    pub(crate) turn_timeout: Duration,
     pub(crate) attempts: u32,
 }
 
 impl WorkConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let config = Self {
-            lease: time(&mut section, "lease")?,
-            turn: time(&mut section, "turn")?,
-            attempts: number(&mut section, "attempts", 1)?,
+            lease: required_duration(&mut section, "lease")?,
+            turn_timeout: required_duration(&mut section, "turn_timeout")?,
+            attempts: required_number(&mut section, "attempts", 1)?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// What the node tells of itself.
+/// `[log]`: log and traces.
 #[derive(Debug)]
 pub(crate) struct LogConfig {
     pub(crate) format: LogFormat,
     pub(crate) filter: String,
-    pub(crate) otlp: Option<String>,
+    pub(crate) otlp_url: Option<String>,
     pub(crate) otlp_headers: Vec<(String, String)>,
     pub(crate) service_name: String,
 }
 
-/// The form of the log.
+/// Log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
@@ -291,21 +291,21 @@ impl LogConfig {
                 "json" => LogFormat::Json,
                 _ => return Err(found.refuse("write \"text\" or \"json\"")),
             },
-            None => return Err(section.missing("format", HAS_A_DEFAULT)),
+            None => return Err(section.missing("format", DEFAULT_MISSING)),
         };
         let config = Self {
             format,
-            filter: text(&mut section, "filter")?,
-            otlp: section.text("otlp")?.map(|found| found.value),
-            otlp_headers: section.named_texts("otlp_headers")?,
-            service_name: text(&mut section, "service_name")?,
+            filter: required_text(&mut section, "filter")?,
+            otlp_url: section.text("otlp")?.map(|found| found.value),
+            otlp_headers: section.string_map("otlp_headers")?,
+            service_name: required_text(&mut section, "service_name")?,
         };
-        section.end()?;
+        section.finish()?;
         Ok(config)
     }
 }
 
-/// The audit log.
+/// `[audit]`: the audit log.
 #[derive(Debug)]
 pub(crate) struct AuditConfig {
     pub(crate) file: Option<PathBuf>,
@@ -314,7 +314,7 @@ pub(crate) struct AuditConfig {
 impl AuditConfig {
     pub(super) fn read(mut section: Section<'_>) -> Result<Self> {
         let file = section.path("file")?;
-        section.end()?;
+        section.finish()?;
         Ok(Self { file })
     }
 }
@@ -322,20 +322,20 @@ impl AuditConfig {
 /// `[retention]`.
 pub(super) fn retention(mut section: Section<'_>) -> Result<Retention> {
     let retention = Retention {
-        finished: time(&mut section, "finished")?,
-        events: time(&mut section, "events")?,
-        delivered: time(&mut section, "delivered")?,
-        dead: time(&mut section, "dead")?,
-        ended_subscriptions: time(&mut section, "ended_subscriptions")?,
-        unfetched: time(&mut section, "unfetched")?,
+        finished: required_duration(&mut section, "finished")?,
+        events: required_duration(&mut section, "events")?,
+        delivered: required_duration(&mut section, "delivered")?,
+        dead: required_duration(&mut section, "dead_letters")?,
+        ended_subscriptions: required_duration(&mut section, "ended_subscriptions")?,
+        unfetched: required_duration(&mut section, "unread_signals")?,
         ..Retention::default()
     };
-    section.end()?;
+    section.finish()?;
     Ok(retention)
 }
 
-/// `[egress] allow`: each a host and a port.
-pub(super) fn allowed(section: &mut Section<'_>) -> Result<Vec<String>> {
+/// `[egress] allow`: entries of host and port.
+pub(super) fn egress_allow(section: &mut Section<'_>) -> Result<Vec<String>> {
     let entries = section.texts("allow")?;
     entries
         .into_iter()
@@ -348,37 +348,45 @@ pub(super) fn allowed(section: &mut Section<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-pub(super) fn text(section: &mut Section<'_>, key: &'static str) -> Result<String> {
+pub(super) fn required_text(section: &mut Section<'_>, key: &'static str) -> Result<String> {
     match section.text(key)? {
         Some(found) => Ok(found.value),
-        None => Err(section.missing(key, HAS_A_DEFAULT)),
+        None => Err(section.missing(key, DEFAULT_MISSING)),
     }
 }
 
-fn between(section: &mut Section<'_>, key: &'static str, most: usize) -> Result<String> {
+fn bounded_text(section: &mut Section<'_>, key: &'static str, max: usize) -> Result<String> {
     match section.text(key)? {
-        Some(found) if (1..=most).contains(&found.value.chars().count()) => Ok(found.value),
-        Some(found) => Err(found.refuse(format!("write 1 to {most} characters"))),
-        None => Err(section.missing(key, HAS_A_DEFAULT)),
+        Some(found) if (1..=max).contains(&found.value.chars().count()) => Ok(found.value),
+        Some(found) => Err(found.refuse(format!("write 1 to {max} characters"))),
+        None => Err(section.missing(key, DEFAULT_MISSING)),
     }
 }
 
-pub(super) fn time(section: &mut Section<'_>, key: &'static str) -> Result<Duration> {
-    let time = section.time(key)?;
-    time.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
+pub(super) fn required_duration(section: &mut Section<'_>, key: &'static str) -> Result<Duration> {
+    let time = section.duration(key)?;
+    time.ok_or_else(|| section.missing(key, DEFAULT_MISSING))
 }
 
-pub(super) fn size(section: &mut Section<'_>, key: &'static str) -> Result<usize> {
+pub(super) fn required_size(section: &mut Section<'_>, key: &'static str) -> Result<usize> {
     let size = section.size(key)?;
-    size.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
+    size.ok_or_else(|| section.missing(key, DEFAULT_MISSING))
 }
 
-pub(super) fn number(section: &mut Section<'_>, key: &'static str, least: u32) -> Result<u32> {
-    let number = section.number(key, least)?;
-    number.ok_or_else(|| section.missing(key, HAS_A_DEFAULT))
+pub(super) fn required_number(
+    section: &mut Section<'_>,
+    key: &'static str,
+    min: u32,
+) -> Result<u32> {
+    let number = section.number(key, min)?;
+    number.ok_or_else(|| section.missing(key, DEFAULT_MISSING))
 }
 
-pub(super) fn count(section: &mut Section<'_>, key: &'static str, least: u32) -> Result<usize> {
-    let number = number(section, key, least)?;
+pub(super) fn required_count(
+    section: &mut Section<'_>,
+    key: &'static str,
+    min: u32,
+) -> Result<usize> {
+    let number = required_number(section, key, min)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
 }

@@ -1,15 +1,15 @@
-//! The reference of every command and option, made of what the command line is read by.
+//! Generates the reference of all commands and options from the definition of the command line.
 
-use super::is_current;
-use super::tables::{code, opening, table, words};
+use super::assert_current;
+use super::tables::{cell_text, code, page_header, table};
 use crate::commands::Cli;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
-/// The heading under which help shows what says which server is meant.
-const CONNECTION: &str = "Connection";
+/// Help heading of the options that select the server.
+const CONNECTION_HEADING: &str = "Connection";
 
-/// All commands that do something, with their whole names; a group of commands is none.
-pub(super) fn leaves(command: &Command, name: &str) -> Vec<(String, Command)> {
+/// Returns all commands without subcommands, with their full names.
+pub(super) fn leaf_commands(command: &Command, name: &str) -> Vec<(String, Command)> {
     let inner: Vec<&Command> = command
         .get_subcommands()
         .filter(|c| !c.is_hide_set())
@@ -17,12 +17,12 @@ pub(super) fn leaves(command: &Command, name: &str) -> Vec<(String, Command)> {
     if inner.is_empty() {
         return vec![(name.to_owned(), command.clone())];
     }
-    let below = |inner: &&Command| leaves(inner, &format!("{name} {}", inner.get_name()));
-    inner.iter().flat_map(below).collect()
+    let nested = |inner: &&Command| leaf_commands(inner, &format!("{name} {}", inner.get_name()));
+    inner.iter().flat_map(nested).collect()
 }
 
-/// The command line, with everything that clap adds to it.
-pub(super) fn built() -> Command {
+/// Returns the command line with everything that clap adds.
+pub(super) fn built_command() -> Command {
     let mut command = Cli::command();
     command.build();
     command
@@ -60,26 +60,26 @@ fn row(arg: &Arg) -> Vec<String> {
             }
         }
     };
-    let mut said = arg
+    let mut text = arg
         .get_long_help()
         .or(arg.get_help())
         .map(ToString::to_string)
         .unwrap_or_default();
-    assert!(!said.is_empty(), "no words on {name}");
-    said = said.replace("\n\n", ". ");
+    assert!(!text.is_empty(), "no help for {name}");
+    text = text.replace("\n\n", ". ");
     let values: Vec<_> = arg
         .get_possible_values()
         .into_iter()
         .filter(|v| !v.is_hide_set())
         .collect();
     if arg.get_action().takes_values() && !values.is_empty() {
-        let one = |value: &clap::builder::PossibleValue| match value.get_help() {
+        let value_help = |value: &clap::builder::PossibleValue| match value.get_help() {
             Some(help) => format!("`{}` ({help})", value.get_name()),
             None => format!("`{}`", value.get_name()),
         };
-        said = format!(
-            "{said}: {}",
-            values.iter().map(one).collect::<Vec<_>>().join(", ")
+        text = format!(
+            "{text}: {}",
+            values.iter().map(value_help).collect::<Vec<_>>().join(", ")
         );
     }
     let defaults = arg.get_default_values();
@@ -91,10 +91,10 @@ fn row(arg: &Arg) -> Vec<String> {
             .join(" "),
         false => String::new(),
     };
-    vec![code(&name), code(&default), words(&said)]
+    vec![code(&name), code(&default), cell_text(&text)]
 }
 
-fn shown(args: Vec<&Arg>) -> String {
+fn arguments_table(args: Vec<&Arg>) -> String {
     let rows: Vec<_> = args.into_iter().map(row).collect();
     if rows.is_empty() {
         String::new()
@@ -108,37 +108,33 @@ fn is_common(arg: &Arg) -> bool {
 }
 
 fn is_connection(arg: &Arg) -> bool {
-    arg.get_help_heading() == Some(CONNECTION)
+    arg.get_help_heading() == Some(CONNECTION_HEADING)
 }
 
 #[test]
 fn reference_of_commands_is_current() {
-    let whole = built();
-    let mut page = opening(
-        "Every command",
-        "the definitions that the command line is read by",
-    );
+    let root = built_command();
+    let mut page = page_header("Command reference", "the definition of the command line");
     page.push_str(
-        "[The command line](../cli.md) tells what commands have in common, their output for programs and \
-         their exit codes.\n\n",
+        "[The command line](../cli.md) describes what the commands have in common, JSON output and exit codes.\n\n",
     );
-    let leaves = leaves(&whole, "interzone");
+    let leaves = leaf_commands(&root, "interzone");
     for (name, command) in &leaves {
         let about = command
             .get_about()
             .map(ToString::to_string)
             .unwrap_or_default();
         let anchor = name.replace(' ', "-");
-        page.push_str(&format!("- [{name}](#{anchor}): {}\n", words(&about)));
+        page.push_str(&format!("- [{name}](#{anchor}): {}\n", cell_text(&about)));
     }
-    page.push_str("\n## Of every command\n\n");
-    page.push_str(&shown(
-        whole.get_arguments().filter(|arg| is_common(arg)).collect(),
+    page.push_str("\n## Common options\n\n");
+    page.push_str(&arguments_table(
+        root.get_arguments().filter(|arg| is_common(arg)).collect(),
     ));
 
-    page.push_str("## Which server\n\nOf every command that has “server options” below; [in this order](../cli.md#which-server) they are looked for.\n\n");
-    let ask = whole.find_subcommand("ask").unwrap();
-    page.push_str(&shown(
+    page.push_str("## Server options\n\nOptions of every command that contacts a server; see [how the server is selected](../cli.md#which-server).\n\n");
+    let ask = root.find_subcommand("ask").unwrap();
+    page.push_str(&arguments_table(
         ask.get_arguments()
             .filter(|arg| is_connection(arg))
             .collect(),
@@ -149,9 +145,9 @@ fn reference_of_commands_is_current() {
         let about = command.get_long_about().or(command.get_about());
         let about = about.map(ToString::to_string).unwrap_or_default();
         for paragraph in about.split("\n\n") {
-            let said = words(paragraph);
-            let stop = if said.ends_with(['.', ':']) { "" } else { "." };
-            page.push_str(&format!("{said}{stop}\n\n"));
+            let text = cell_text(paragraph);
+            let stop = if text.ends_with(['.', ':']) { "" } else { "." };
+            page.push_str(&format!("{text}{stop}\n\n"));
         }
         let usage = command.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ");
@@ -159,13 +155,13 @@ fn reference_of_commands_is_current() {
         let own = command
             .get_arguments()
             .filter(|arg| !is_common(arg) && !is_connection(arg));
-        page.push_str(&shown(own.collect()));
+        page.push_str(&arguments_table(own.collect()));
         if command.get_arguments().any(is_connection) {
-            page.push_str("And the [server options](#which-server).\n\n");
+            page.push_str("And the [server options](#server-options).\n\n");
         }
         if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
             page.push_str(&format!("```text\n{}\n```\n\n", after.to_string().trim()));
         }
     }
-    is_current("docs/reference/commands.md", &page);
+    assert_current("docs/reference/commands.md", &page);
 }

@@ -1,13 +1,14 @@
-//! The reference of every key: which keys there are and of what kind is told by the code that reads them,
-//! defaults and words by `config.default.toml`. Neither may know of a key that the other does not.
+//! Generates the reference of all keys: names and types come from the code that reads them, defaults and comments
+//! from `config.default.toml`. Both must contain the same keys.
 
-use super::tables::{code, opening, sentence, table, words};
-use super::{is_current, text_of};
+use super::tables::{capitalize, cell_text, code, page_header, table};
+use super::{assert_current, read_text};
 use crate::config::{
-    AgentKind, Config, OF_EXECUTION, OF_VERIFICATION, ProviderConfig, VerifyConfig, asked, time_of,
+    AgentKind, Config, EXECUTION_SECTIONS, ProviderConfig, VERIFICATION_SECTIONS,
+    VerificationZoneConfig, key_recorder, parse_duration,
 };
 use interzone_edge::tls::install_provider;
-use interzone_execution::agents::{CommandOptions, LlmOptions, Provider, RemoteDialect};
+use interzone_execution::agents::{CommandOptions, LlmOptions, LlmProvider, RemoteDialect};
 use interzone_execution::files::FileReader;
 use interzone_protocol::vocab::AgentId;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use url::Url;
 
-/// An Execution Zone with whatever makes its readers ask for more, and an agent of every kind.
+/// An Execution Zone with every optional section, and an agent of every kind.
 const EXECUTION: &str = r#"
 [tls]
 cert = "cert.pem"
@@ -62,7 +63,7 @@ kind = "remote"
 runtime = "arn:aws:bedrock-agentcore:eu-west-1:123456789012:runtime/zone-abc"
 "#;
 
-/// The kinds of the agents above, in their order.
+/// Kinds of the agents above, in order.
 const KINDS: [&str; 7] = ["demo", "command", "llm", "llm", "llm", "remote", "remote"];
 
 const VERIFICATION: &str = r#"
@@ -76,78 +77,78 @@ signing_secret_file = "secret.txt"
 bot_token_file = "secret.txt"
 "#;
 
-/// A key as `config.default.toml` has it.
+/// A key in `config.default.toml`.
 #[derive(Debug)]
-struct Written {
+struct DefaultKey {
     table: String,
-    /// Of agents, the kind.
+    /// Kind of the agent, for keys of agents.
     kind: Option<String>,
     key: String,
     value: String,
-    /// Whether it is in a comment, as keys without a default are.
-    commented: bool,
-    words: String,
+    /// Commented out, as keys without a default are.
+    is_commented: bool,
+    comment: String,
 }
 
-/// What `config.default.toml` says: tables with their words in order, and keys.
+/// Content of `config.default.toml`: tables with their comments, in order, and keys.
 #[derive(Default)]
-struct Defaults {
+struct DefaultsFile {
     tables: Vec<(String, String)>,
-    keys: Vec<Written>,
+    keys: Vec<DefaultKey>,
 }
 
-impl Defaults {
+impl DefaultsFile {
     fn read(text: &str) -> Self {
         let mut defaults = Self::default();
         let (mut table, mut kind) = (String::new(), None);
-        // The brackets of a list that goes on over several lines.
-        let mut open = false;
+        // Inside a list that spans several lines.
+        let mut in_list = false;
         for line in text.lines() {
-            if open {
+            if in_list {
                 let last = defaults.keys.last_mut().unwrap();
                 last.value.push_str(line.trim());
                 last.value.push(' ');
-                open = line.trim() != "]";
+                in_list = line.trim() != "]";
                 continue;
             }
             let commented = line.starts_with('#');
             let bare = line.strip_prefix('#').unwrap_or(line);
             let bare = bare.strip_prefix(' ').unwrap_or(bare);
-            let (said, note) = apart(bare);
-            if let Some(name) = table_name(said) {
+            let (setting, comment) = split_comment(bare);
+            if let Some(name) = table_name(setting) {
                 table = name.to_owned();
                 if table == "agents" {
                     kind = None;
                 }
-                if !defaults.tables.iter().any(|(known, _)| *known == table) {
-                    defaults.tables.push((table.clone(), note.to_owned()));
+                if !defaults.tables.iter().any(|(name, _)| *name == table) {
+                    defaults.tables.push((table.clone(), comment.to_owned()));
                 }
-            } else if let Some((key, value)) = key_and_value(said) {
+            } else if let Some((key, value)) = key_and_value(setting) {
                 if table.is_empty() {
                     continue;
                 }
                 if table == "agents" && key == "kind" {
                     kind = Some(value.trim_matches('"').to_owned());
                 }
-                open = value == "[";
-                defaults.keys.push(Written {
+                in_list = value == "[";
+                defaults.keys.push(DefaultKey {
                     kind: kind.clone(),
                     table: table.clone(),
                     key: key.to_owned(),
                     value: value.to_owned(),
-                    commented,
-                    words: note.to_owned(),
+                    is_commented: commented,
+                    comment: comment.to_owned(),
                 });
-            } else if said.is_empty() && !note.is_empty() && line.starts_with(['#', ' ']) {
-                // Words that go on below a key stand under its words, not at the margin.
-                let indented = line.find(note).is_some_and(|at| at > 20);
+            } else if setting.is_empty() && !comment.is_empty() && line.starts_with(['#', ' ']) {
+                // A comment continued on the next line is indented to the column of the comment.
+                let indented = line.find(comment).is_some_and(|at| at > 20);
                 if let (true, Some(last)) = (indented, defaults.keys.last_mut()) {
-                    last.words.push(' ');
-                    last.words.push_str(note);
+                    last.comment.push(' ');
+                    last.comment.push_str(comment);
                 }
             }
         }
-        // The kind stands below the id, which comes first.
+        // The kind follows the id, which comes first.
         let kinds: Vec<_> = defaults.keys.iter().map(|key| key.kind.clone()).collect();
         for (at, written) in defaults.keys.iter_mut().enumerate() {
             if written.table.starts_with("agents") && written.kind.is_none() {
@@ -157,15 +158,15 @@ impl Defaults {
         defaults
     }
 
-    fn key(&self, table: &str, kind: Option<&str>, key: &str) -> Option<&Written> {
-        let of_kind = |written: &&Written| kind.is_none() || written.kind.as_deref() == kind;
-        let mut found = self.keys.iter().filter(of_kind);
+    fn key(&self, table: &str, kind: Option<&str>, key: &str) -> Option<&DefaultKey> {
+        let has_kind = |written: &&DefaultKey| kind.is_none() || written.kind.as_deref() == kind;
+        let mut found = self.keys.iter().filter(has_kind);
         found.find(|written| written.table == table && written.key == key)
     }
 }
 
-/// What is said, and the words beside it.
-fn apart(line: &str) -> (&str, &str) {
+/// Splits a line into the setting and the comment.
+fn split_comment(line: &str) -> (&str, &str) {
     let mut quoted = false;
     for (at, c) in line.char_indices() {
         match c {
@@ -177,53 +178,53 @@ fn apart(line: &str) -> (&str, &str) {
     (line.trim(), "")
 }
 
-fn table_name(said: &str) -> Option<&str> {
-    let name = said.strip_prefix('[')?.strip_suffix(']')?;
+fn table_name(setting: &str) -> Option<&str> {
+    let name = setting.strip_prefix('[')?.strip_suffix(']')?;
     let name = name.trim_matches(['[', ']']);
     let plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
     (!name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
-fn key_and_value(said: &str) -> Option<(&str, &str)> {
-    let (key, value) = said.split_once(" = ")?;
+fn key_and_value(setting: &str) -> Option<(&str, &str)> {
+    let (key, value) = setting.split_once(" = ")?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     key.chars().all(plain).then_some((key, value))
 }
 
-/// A key that the readers ask for.
+/// A key that the code reads.
 #[derive(Clone, Debug)]
-struct Asked {
+struct ReadKey {
     table: String,
     key: String,
     kind: &'static str,
-    /// Of agents, the kinds that have it.
-    of: Vec<&'static str>,
+    /// Kinds of agents that have it, for keys of agents.
+    agent_kinds: Vec<&'static str>,
 }
 
-fn all_asked() -> Vec<Asked> {
+fn all_read_keys() -> Vec<ReadKey> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("secret.txt"), "s").unwrap();
-    asked::taken();
+    key_recorder::take_recorded();
     Config::read(EXECUTION, [], folder.path()).unwrap();
-    let mut asked_for = asked::taken();
-    VerifyConfig::read(VERIFICATION, [], folder.path()).unwrap();
-    for (key, kind) in asked::taken() {
-        asked_for.entry(key).or_insert(kind);
+    let mut recorded = key_recorder::take_recorded();
+    VerificationZoneConfig::read(VERIFICATION, [], folder.path()).unwrap();
+    for (key, kind) in key_recorder::take_recorded() {
+        recorded.entry(key).or_insert(kind);
     }
-    let mut found: BTreeMap<(String, String), Asked> = BTreeMap::new();
-    for (path, kind) in &asked_for {
+    let mut found: BTreeMap<(String, String), ReadKey> = BTreeMap::new();
+    for (path, kind) in &recorded {
         if ["a table", "a list of tables"].contains(kind) {
             continue;
         }
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
-        let mut of = Vec::new();
+        let mut agent_kinds = Vec::new();
         let mut name = String::new();
-        // `agents[3].skills[0]` is `agents.skills`, of the fourth agent's kind.
+        // `agents[3].skills[0]` is `agents.skills`, of the kind of the fourth agent.
         for part in table.split('.') {
             let (part, index) = part.split_once('[').unwrap_or((part, ""));
             if part == "agents" {
                 let index: usize = index.trim_end_matches(']').parse().unwrap();
-                of.push(KINDS[index]);
+                agent_kinds.push(KINDS[index]);
             }
             name = if name.is_empty() {
                 part.to_owned()
@@ -231,69 +232,74 @@ fn all_asked() -> Vec<Asked> {
                 format!("{name}.{part}")
             };
         }
-        // A secret that may only be kept elsewhere is refused here; to ask for it is how.
-        let there = |ending: &str| asked_for.contains_key(&format!("{path}{ending}"));
-        if there("_file") && there("_env") {
+        // An inline secret is only read to reject it.
+        let is_recorded = |ending: &str| recorded.contains_key(&format!("{path}{ending}"));
+        if is_recorded("_file") && is_recorded("_env") {
             continue;
         }
         let entry = found
             .entry((name.clone(), key.to_owned()))
-            .or_insert_with(|| Asked {
+            .or_insert_with(|| ReadKey {
                 table: name,
                 key: key.to_owned(),
                 kind,
-                of: Vec::new(),
+                agent_kinds: Vec::new(),
             });
-        entry.of.extend(
-            of.iter()
-                .filter(|kind| !entry.of.contains(kind))
+        entry.agent_kinds.extend(
+            agent_kinds
+                .iter()
+                .filter(|kind| !entry.agent_kinds.contains(kind))
                 .collect::<Vec<_>>(),
         );
     }
     found.into_values().collect()
 }
 
-fn kind_of(expected: &str) -> &str {
+fn type_name(expected: &str) -> &str {
     match expected {
-        "a string" => "text",
-        "a list of strings" => "list of texts",
-        "true or false" => "yes or no",
-        "a whole number" => "number",
-        "a number" => "fraction",
+        "a string" => "string",
+        "a list of strings" => "list of strings",
+        "true or false" => "boolean",
+        "an integer" => "integer",
+        "a number" => "number",
         "the path of a file" => "path",
-        asked::NAMED_STRINGS => "texts by name",
+        key_recorder::STRING_MAP => "table of strings",
         size if size.starts_with("a size") => "size",
-        time if time.starts_with("a time") => "time",
-        other => panic!("there is no word for {other:?}"),
+        duration if duration.starts_with("a duration") => "duration",
+        other => panic!("no type name for {other:?}"),
     }
 }
 
-/// What is said of a secret that is kept elsewhere, if its own line is that of a twin.
-fn twin(defaults: &Defaults, table: &str, kind: Option<&str>, key: &str) -> Option<String> {
-    let (base, place) = match key.strip_suffix("_file") {
-        Some(base) => (base, "the file that holds it"),
+/// Returns the comment for a secret key that is only documented by its alternative.
+fn secret_alternative(
+    defaults: &DefaultsFile,
+    table: &str,
+    kind: Option<&str>,
+    key: &str,
+) -> Option<String> {
+    let (base, source) = match key.strip_suffix("_file") {
+        Some(base) => (base, "file with the value"),
         None => (
             key.strip_suffix("_env")?,
-            "the variable of the environment that holds it",
+            "name of the environment variable with the value",
         ),
     };
-    let twins = [
+    let alternatives = [
         base.to_owned(),
         format!("{base}_file"),
         format!("{base}_env"),
     ];
-    let other = twins
+    let other = alternatives
         .iter()
-        .find(|twin| defaults.key(table, kind, twin).is_some())?;
-    Some(format!("in place of `{other}`: {place}"))
+        .find(|alternative| defaults.key(table, kind, alternative).is_some())?;
+    Some(format!("instead of `{other}`: {source}"))
 }
 
-/// The defaults of agents, which `config.default.toml` can only show in comments: by the code that has
-/// them.
-fn agents_defaults() -> BTreeMap<(&'static str, &'static str), String> {
+/// Returns the defaults of agents, which `config.default.toml` can only show in comments, from the code.
+fn agent_defaults() -> BTreeMap<(&'static str, &'static str), String> {
     install_provider();
     let id = || AgentId::new("a").unwrap();
-    let provider = Provider::OpenAi {
+    let provider = LlmProvider::OpenAi {
         base_url: Url::parse("https://example.com").unwrap(),
         key: None,
         native_files: false,
@@ -317,7 +323,7 @@ fn agents_defaults() -> BTreeMap<(&'static str, &'static str), String> {
         panic!()
     };
     assert_eq!(peer.dialect, RemoteDialect::Acp);
-    let seconds = |time: std::time::Duration| format!("{}s", time.as_secs());
+    let seconds = |duration: std::time::Duration| format!("{}s", duration.as_secs());
     [
         (("llm", "base_url"), format!("{:?}", base_url.as_str())),
         (("llm", "images"), images.to_string()),
@@ -333,20 +339,20 @@ fn agents_defaults() -> BTreeMap<(&'static str, &'static str), String> {
         (("llm", "retries"), llm.retries.to_string()),
         (("command", "concurrency"), command.concurrency.to_string()),
         (("remote", "dialect"), "\"acp\"".to_owned()),
-        (("remote", "poll"), "2s".to_owned()),
+        (("remote", "poll_interval"), "2s".to_owned()),
     ]
     .into()
 }
 
-fn default_of(
-    written: Option<&Written>,
+fn default_value(
+    key: Option<&DefaultKey>,
     kind: Option<&str>,
-    proven: &BTreeMap<(&'static str, &'static str), String>,
+    agent_defaults: &BTreeMap<(&'static str, &'static str), String>,
 ) -> String {
-    let Some(written) = written else {
+    let Some(written) = key else {
         return String::new();
     };
-    if !written.commented && !written.table.starts_with("agents") {
+    if !written.is_commented && !written.table.starts_with("agents") {
         return code(
             written
                 .value
@@ -355,14 +361,14 @@ fn default_of(
                 .trim(),
         );
     }
-    let mut known = proven.iter();
-    let known = known.find(|((of, key), _)| Some(*of) == kind && *key == written.key);
-    let Some((_, value)) = known else {
+    let mut defaults = agent_defaults.iter();
+    let found = defaults.find(|((agent, key), _)| Some(*agent) == kind && *key == written.key);
+    let Some((_, value)) = found else {
         return String::new();
     };
     let bare = written.value.trim_matches('"');
-    let same = match time_of(value) {
-        Some(time) => time_of(bare) == Some(time),
+    let same = match parse_duration(value) {
+        Some(duration) => parse_duration(bare) == Some(duration),
         None => *value == written.value,
     };
     assert!(
@@ -373,111 +379,116 @@ fn default_of(
 }
 
 fn rows(
-    asked: &[Asked],
-    order: &Defaults,
-    proven: &BTreeMap<(&'static str, &'static str), String>,
+    keys: &[ReadKey],
+    defaults: &DefaultsFile,
+    agent_defaults: &BTreeMap<(&'static str, &'static str), String>,
     kind: Option<&str>,
 ) -> Vec<Vec<String>> {
-    let mut asked = asked.to_vec();
-    let place = |asked: &Asked| {
+    let mut sorted_keys = keys.to_vec();
+    let position = |read_key: &ReadKey| {
         let at = |key: &str| {
-            let same = |w: &Written| w.table == asked.table && w.key == key;
-            order.keys.iter().position(same)
+            let same = |w: &DefaultKey| w.table == read_key.table && w.key == key;
+            defaults.keys.iter().position(same)
         };
-        let base = asked.key.trim_end_matches("_file").trim_end_matches("_env");
-        let twins = [
-            asked.key.clone(),
+        let base = read_key
+            .key
+            .trim_end_matches("_file")
+            .trim_end_matches("_env");
+        let alternatives = [
+            read_key.key.clone(),
             base.to_owned(),
             format!("{base}_file"),
             format!("{base}_env"),
         ];
-        let first = twins.iter().find_map(|key| at(key));
-        (first.unwrap_or(usize::MAX), at(&asked.key).is_none())
+        let first = alternatives.iter().find_map(|key| at(key));
+        (first.unwrap_or(usize::MAX), at(&read_key.key).is_none())
     };
-    asked.sort_by_key(place);
-    let row = |asked: &Asked| {
-        // What all agents share is told by the first that shows it.
-        let of = match kind {
+    sorted_keys.sort_by_key(position);
+    let row = |read_key: &ReadKey| {
+        // Keys that all agents share are documented by the first agent.
+        let agent_kind = match kind {
             Some("all") | None => None,
             kind => kind,
         };
-        let written = order.key(&asked.table, of, &asked.key);
-        let own_table = format!("{}.{}", asked.table, asked.key);
-        let told = order.tables.iter().find(|(name, _)| *name == own_table);
-        let said = match written {
-            Some(written) => written.words.clone(),
-            None if told.is_some() => told.unwrap().1.clone(),
-            None => twin(order, &asked.table, of, &asked.key).unwrap_or_else(|| {
-                panic!(
-                    "config.default.toml has no `{}` in [{}]",
-                    asked.key, asked.table
-                )
-            }),
+        let written = defaults.key(&read_key.table, agent_kind, &read_key.key);
+        let own_table = format!("{}.{}", read_key.table, read_key.key);
+        let table_comment = defaults.tables.iter().find(|(name, _)| *name == own_table);
+        let comment = match written {
+            Some(written) => written.comment.clone(),
+            None if table_comment.is_some() => table_comment.unwrap().1.clone(),
+            None => secret_alternative(defaults, &read_key.table, agent_kind, &read_key.key)
+                .unwrap_or_else(|| {
+                    panic!(
+                        "config.default.toml has no `{}` in [{}]",
+                        read_key.key, read_key.table
+                    )
+                }),
         };
         assert!(
-            !said.is_empty(),
-            "no words on `{}` in [{}]",
-            asked.key,
-            asked.table
+            !comment.is_empty(),
+            "no comment on `{}` in [{}]",
+            read_key.key,
+            read_key.table
         );
         vec![
-            code(&asked.key),
-            kind_of(asked.kind).to_owned(),
-            default_of(written, of, proven),
-            words(&said),
+            code(&read_key.key),
+            type_name(read_key.kind).to_owned(),
+            default_value(written, agent_kind, agent_defaults),
+            cell_text(&comment),
         ]
     };
-    asked.iter().map(row).collect()
+    sorted_keys.iter().map(row).collect()
 }
 
-const COLUMNS: [&str; 4] = ["key", "kind", "default", "what it does"];
+const COLUMNS: [&str; 4] = ["key", "type", "default", "description"];
 
 #[test]
 fn reference_of_keys_is_current() {
-    let text = text_of("config.default.toml");
-    let defaults = Defaults::read(&text);
-    let asked = all_asked();
-    // A key that nobody asks for is a promise that nobody keeps.
+    let text = read_text("config.default.toml");
+    let defaults = DefaultsFile::read(&text);
+    let read_keys = all_read_keys();
+    // Every key in config.default.toml must be read by the code.
     for written in &defaults.keys {
-        let is_asked = |asked: &Asked| {
-            let same = asked.table == written.table && asked.key == written.key;
-            same && (asked.of.is_empty()
+        let is_read = |read_key: &ReadKey| {
+            let same = read_key.table == written.table && read_key.key == written.key;
+            same && (read_key.agent_kinds.is_empty()
                 || written
                     .kind
                     .as_deref()
-                    .is_none_or(|kind| asked.of.contains(&kind)))
+                    .is_none_or(|kind| read_key.agent_kinds.contains(&kind)))
         };
-        let named = |asked: &Asked| {
-            asked.kind == asked::NAMED_STRINGS
-                && written.table == format!("{}.{}", asked.table, asked.key)
+        let is_map_entry = |read_key: &ReadKey| {
+            read_key.kind == key_recorder::STRING_MAP
+                && written.table == format!("{}.{}", read_key.table, read_key.key)
         };
         assert!(
-            asked.iter().any(|asked| is_asked(asked) || named(asked)),
-            "nobody reads `{}` of [{}] in config.default.toml",
+            read_keys
+                .iter()
+                .any(|read_key| is_read(read_key) || is_map_entry(read_key)),
+            "`{}` of [{}] in config.default.toml is not read by the code",
             written.key,
             written.table
         );
     }
 
-    let proven = agents_defaults();
-    let mut page = opening(
-        "Every key of the configuration",
-        "the code that reads it and of [config.default.toml](../../config.default.toml)",
+    let agent_defaults = agent_defaults();
+    let mut page = page_header(
+        "Configuration reference",
+        "the code that reads it and [config.default.toml](../../config.default.toml)",
     );
     page.push_str(
-        "[Configuration](../config.md) tells how it all fits together. Where no default is shown there is \
-         none: the key is optional, or its words say that it is needed. In the environment, `body` in \
-         `[limits]` is `INTERZONE__LIMITS__BODY`.\n\n\
-         | kind | |\n|---|---|\n\
-         | text | a string |\n\
-         | list of texts | strings between brackets; a single string is a list of one |\n\
-         | number | a whole number |\n\
-         | fraction | such as `0.7` |\n\
-         | yes or no | `true` or `false` |\n\
+        "[Configuration](../config.md) is the introduction. A key without a default is optional, unless its \
+         description says \"required\". In the environment, `body` in `[limits]` is `INTERZONE__LIMITS__BODY`.\n\n\
+         | type | |\n|---|---|\n\
+         | string | |\n\
+         | list of strings | a single string is a list of one |\n\
+         | integer | |\n\
+         | number | such as `0.7` |\n\
+         | boolean | `true` or `false` |\n\
          | size | `\"40MiB\"`, `\"25MB\"`, or a number of bytes |\n\
-         | time | `\"250ms\"`, `\"30s\"`, `\"10m\"`, `\"2h\"` or `\"7d\"` |\n\
-         | path | of a file; a relative one begins at the folder of the configuration |\n\
-         | texts by name | a table of strings, whose names are yours |\n\n",
+         | duration | `\"250ms\"`, `\"30s\"`, `\"10m\"`, `\"2h\"` or `\"7d\"` |\n\
+         | path | of a file; relative paths start from the folder of the configuration |\n\
+         | table of strings | with arbitrary names |\n\n",
     );
     let mut shown = 0;
     for (name, about) in defaults
@@ -485,79 +496,89 @@ fn reference_of_keys_is_current() {
         .iter()
         .filter(|(name, _)| !name.starts_with("agents"))
     {
-        let own: Vec<Asked> = asked
+        let own: Vec<ReadKey> = read_keys
             .iter()
-            .filter(|asked| asked.table == *name)
+            .filter(|read_key| read_key.table == *name)
             .cloned()
             .collect();
-        // Names that are the operator's own are told as one key of the table around.
+        // Tables with arbitrary names are documented as one key of the parent table.
         if own.is_empty() {
             continue;
         }
         let first = name.split('.').next().unwrap();
-        let zone = if OF_EXECUTION.contains(&first) {
-            "of the Execution Zone"
-        } else if OF_VERIFICATION.contains(&first) {
-            "of the Verification Zone"
+        let zone = if EXECUTION_SECTIONS.contains(&first) {
+            "Execution Zone"
+        } else if VERIFICATION_SECTIONS.contains(&first) {
+            "Verification Zone"
         } else {
-            "of both zones"
+            "both zones"
         };
         page.push_str(&format!("## `[{name}]`\n\n"));
-        let about = words(about);
+        let about = cell_text(about);
         match about.as_str() {
-            "" => page.push_str(&format!("{}.\n\n", sentence(zone))),
-            about => page.push_str(&format!("{}: {about}.\n\n", sentence(zone))),
+            "" => page.push_str(&format!("{}.\n\n", capitalize(zone))),
+            about => page.push_str(&format!("{}: {about}.\n\n", capitalize(zone))),
         }
         shown += own.len();
-        page.push_str(&table(&COLUMNS, &rows(&own, &defaults, &proven, None)));
+        page.push_str(&table(
+            &COLUMNS,
+            &rows(&own, &defaults, &agent_defaults, None),
+        ));
     }
 
-    page.push_str("## `[[agents]]`\n\nOf the Execution Zone: who answers. Yours take the place of the demo agent.\n\n");
-    let agents: Vec<Asked> = asked
+    page.push_str(
+        "## `[[agents]]`\n\nExecution Zone: the agents. Yours replace the demo agent.\n\n",
+    );
+    let agents: Vec<ReadKey> = read_keys
         .iter()
-        .filter(|asked| asked.table.starts_with("agents"))
+        .filter(|read_key| read_key.table.starts_with("agents"))
         .cloned()
         .collect();
-    let of_all = |asked: &Asked| asked.of.len() >= 3 && asked.table == "agents";
-    let own: Vec<Asked> = agents
+    let is_shared =
+        |read_key: &ReadKey| read_key.agent_kinds.len() >= 3 && read_key.table == "agents";
+    let own: Vec<ReadKey> = agents
         .iter()
-        .filter(|asked| of_all(asked))
+        .filter(|read_key| is_shared(read_key))
         .cloned()
         .collect();
     shown += own.len();
     page.push_str(&table(
         &COLUMNS,
-        &rows(&own, &defaults, &proven, Some("all")),
+        &rows(&own, &defaults, &agent_defaults, Some("all")),
     ));
     for kind in ["command", "llm", "remote"] {
-        let own: Vec<Asked> = agents
+        let own: Vec<ReadKey> = agents
             .iter()
-            .filter(|asked| asked.table == "agents" && !of_all(asked) && asked.of.contains(&kind))
+            .filter(|read_key| {
+                read_key.table == "agents"
+                    && !is_shared(read_key)
+                    && read_key.agent_kinds.contains(&kind)
+            })
             .cloned()
             .collect();
         shown += own.len();
         page.push_str(&format!("### `kind = \"{kind}\"`\n\n"));
         page.push_str(&table(
             &COLUMNS,
-            &rows(&own, &defaults, &proven, Some(kind)),
+            &rows(&own, &defaults, &agent_defaults, Some(kind)),
         ));
     }
-    let own: Vec<Asked> = agents
+    let own: Vec<ReadKey> = agents
         .iter()
-        .filter(|asked| asked.table == "agents.skills")
+        .filter(|read_key| read_key.table == "agents.skills")
         .cloned()
         .collect();
     shown += own.len();
-    page.push_str("### `[[agents.skills]]`\n\nWhat an agent is good at, by which callers may choose it; not of the demo agent, which says itself what it can.\n\n");
+    page.push_str("### `[[agents.skills]]`\n\nSkills of an agent, by which callers can select it. Not for the demo agent, whose skills are fixed.\n\n");
     page.push_str(&table(
         &COLUMNS,
-        &rows(&own, &defaults, &proven, Some("all")),
+        &rows(&own, &defaults, &agent_defaults, Some("all")),
     ));
-    // A key of two kinds is told at each.
+    // A key of two kinds is shown for each.
     assert!(
-        shown >= asked.len(),
+        shown >= read_keys.len(),
         "{shown} of {} keys are shown",
-        asked.len()
+        read_keys.len()
     );
-    is_current("docs/reference/config.md", &page);
+    assert_current("docs/reference/config.md", &page);
 }

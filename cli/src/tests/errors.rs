@@ -1,37 +1,46 @@
-//! The reference of every error: numbers and words are taken from the code that says them, what to do
-//! about each from `words`. A word that is not explained there, or that nobody says any more, fails.
+//! Generates the reference of all errors: codes are taken from the source, remedies from `descriptions`. A code
+//! without a description, and a description without a code, fail the test.
 
-use super::is_current;
-use super::scan::{documented, is_word, last_words, product, products};
-use super::tables::{code, opening, sentence, table, words};
-use super::words::{AGENTS, CODES, LOGGED, READY, TOKENS, ZONE};
-use interzone_protocol::zone::ErrorWord;
+use super::assert_current;
+use super::descriptions::{
+    AGENT_ERRORS, CALL_OUTCOMES, READINESS_REASONS, RPC_CODES, TOKEN_ERRORS, ZONE_ERRORS,
+};
+use super::scan::{
+    documented, is_identifier, last_string_arguments, source_files, source_without_tests,
+};
+use super::tables::{capitalize, cell_text, code, page_header, table};
+use interzone_protocol::zone::ErrorReason;
 use interzone_verification::{Language, texts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is explained must be what there is.
+/// Asserts that the described codes are exactly those in the source.
 #[track_caller]
-fn explained(what: &str, there: &BTreeSet<String>, told: &[(&str, &str)]) {
-    let told: BTreeSet<String> = told.iter().map(|(word, _)| (*word).to_owned()).collect();
-    let missing: Vec<_> = there.difference(&told).collect();
-    let gone: Vec<_> = told.difference(there).collect();
+fn assert_all_described(list: &str, found: &BTreeSet<String>, described: &[(&str, &str)]) {
+    let described: BTreeSet<String> = described
+        .iter()
+        .map(|(code, _)| (*code).to_owned())
+        .collect();
+    let missing: Vec<_> = found.difference(&described).collect();
+    let obsolete: Vec<_> = described.difference(found).collect();
     assert!(
-        missing.is_empty() && gone.is_empty(),
-        "{what} in cli/src/tests/words.rs: explain {missing:?}, remove {gone:?}"
+        missing.is_empty() && obsolete.is_empty(),
+        "{list} in cli/src/tests/descriptions.rs: add {missing:?}, remove {obsolete:?}"
     );
 }
 
-fn next(told: &[(&str, &str)], word: &str) -> String {
-    let found = told.iter().find(|(known, _)| *known == word);
-    words(found.map_or("", |(_, said)| said))
+fn description(descriptions: &[(&str, &str)], code: &str) -> String {
+    let found = descriptions
+        .iter()
+        .find(|(described, _)| *described == code);
+    cell_text(found.map_or("", |(_, text)| text))
 }
 
-/// A code with its name and its documentation.
+/// Reads the error codes of a file with their names and documentation.
 fn codes(path: &str) -> Vec<(String, i32, String)> {
     let constants = documented(path, |line| {
-        let rest = line.strip_prefix("pub const ")?;
-        let (name, rest) = rest.split_once(": ")?;
-        let number = rest.split_once('(')?.1.split_once(')')?.0;
+        let definition = line.strip_prefix("pub const ")?;
+        let (name, definition) = definition.split_once(": ")?;
+        let number = definition.split_once('(')?.1.split_once(')')?.0;
         number
             .parse::<i32>()
             .ok()
@@ -39,76 +48,80 @@ fn codes(path: &str) -> Vec<(String, i32, String)> {
     });
     let constant = |(found, docs): (String, String)| {
         let (name, number) = found.split_once(' ').unwrap();
-        let said = docs
+        let text = docs
             .split_once(": ")
             .filter(|(first, _)| first.parse::<i32>().is_ok());
-        let said = said.map_or(docs.clone(), |(_, said)| said.to_owned());
-        (name.to_owned(), number.parse().unwrap(), said)
+        let text = text.map_or(docs.clone(), |(_, text)| text.to_owned());
+        (name.to_owned(), number.parse().unwrap(), text)
     };
     constants.into_iter().map(constant).collect()
 }
 
-fn codes_page() -> String {
-    let homes = [
+fn rpc_codes_section() -> String {
+    let sources = [
         ("JSON-RPC", "jsonrpc/src/codes.rs"),
         ("ACP", "protocol/src/acp/codes.rs"),
         ("zone", "protocol/src/zone/codes.rs"),
     ];
     let mut rows = Vec::new();
-    let mut there = BTreeSet::new();
-    for (dialect, path) in homes {
+    let mut all_names = BTreeSet::new();
+    for (dialect, path) in sources {
         let found = codes(path);
         assert!(found.len() >= 3, "{path}: {found:?}");
-        for (name, number, said) in found {
+        for (name, number, meaning) in found {
             rows.push(vec![
                 code(&number.to_string()),
                 dialect.to_owned(),
-                words(&sentence(&said)),
-                next(CODES, &name),
+                cell_text(&capitalize(&meaning)),
+                description(RPC_CODES, &name),
             ]);
-            there.insert(name);
+            all_names.insert(name);
         }
     }
-    explained("CODES", &there, CODES);
-    let mut page = "## Codes\n\nThe number in `error.code`, by whose it is.\n\n".to_owned();
-    page.push_str(&table(&["code", "of", "it means", "what to do"], &rows));
+    assert_all_described("RPC_CODES", &all_names, RPC_CODES);
+    let mut page = "## Codes\n\nThe number in `error.code`.\n\n".to_owned();
+    page.push_str(&table(
+        &["code", "protocol", "meaning", "what to do"],
+        &rows,
+    ));
     page
 }
 
-fn zone_page() -> String {
-    let docs: BTreeMap<String, String> = documented("protocol/src/zone/words.rs", |line| {
-        let (name, rest) = line.split_once(" = \"")?;
+fn zone_errors_section() -> String {
+    let docs: BTreeMap<String, String> = documented("protocol/src/zone/error_reason.rs", |line| {
+        let (name, value) = line.split_once(" = \"")?;
         name.chars()
             .all(char::is_alphanumeric)
-            .then(|| rest.split('"').next().map(str::to_owned))?
+            .then(|| value.split('"').next().map(str::to_owned))?
     })
     .into_iter()
     .collect();
-    let there: BTreeSet<String> = ErrorWord::ALL
+    let all_codes: BTreeSet<String> = ErrorReason::ALL
         .iter()
-        .map(|word| word.name().to_owned())
+        .map(|reason| reason.name().to_owned())
         .collect();
-    explained("ZONE", &there, ZONE);
-    let row = |word: &ErrorWord| {
+    assert_all_described("ZONE_ERRORS", &all_codes, ZONE_ERRORS);
+    let row = |reason: &ErrorReason| {
         vec![
-            code(word.name()),
-            code(&word.code().to_string()),
-            words(&docs[word.name()]),
-            words(texts::error(Language::En, word.message_key())),
-            next(ZONE, word.name()),
+            code(reason.name()),
+            code(&reason.code().to_string()),
+            cell_text(&docs[reason.name()]),
+            cell_text(texts::error_text(Language::En, reason.message_key())),
+            description(ZONE_ERRORS, reason.name()),
         ]
     };
-    let rows: Vec<_> = ErrorWord::ALL.iter().map(row).collect();
-    let mut page = "## Words between the zones\n\n`error.data.error_code` of `execute_task` and its \
-                    relatives, and the outcome of a question in Slack (`interzone_requests_total{method=\
-                    \"slack.question\"}`). People in Slack read the sentence, in English or Japanese.\n\n"
-        .to_owned();
+    let rows: Vec<_> = ErrorReason::ALL.iter().map(row).collect();
+    let mut page =
+        "## Zone error codes\n\n`error.data.error_code` of `execute_task` and related methods, \
+                    and the outcome of a question in Slack (`interzone_requests_total{method=\
+                    \"slack.question\"}`). Slack users see the message, in English or Japanese.\n\n"
+            .to_owned();
     page.push_str(&table(
         &[
-            "word",
+            "error code",
             "code",
-            "it means",
-            "people in Slack read",
+            "meaning",
+            "message in Slack",
             "what to do",
         ],
         &rows,
@@ -116,99 +129,105 @@ fn zone_page() -> String {
     page
 }
 
-/// The words of the one map from what went wrong to what a caller is told, and of those who use it.
-fn logged() -> BTreeSet<String> {
+/// Returns the outcome codes in the mapping from errors to responses, and in its users.
+fn call_outcomes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for folder in ["execution/src/rpc", "execution/src/doors"] {
-        for path in products(folder) {
-            let text = product(&path);
+    for folder in ["execution/src/rpc", "execution/src/http"] {
+        for path in source_files(folder) {
+            let text = source_without_tests(&path);
             for function in ["internal", "unavailable", "transport", "WireError::new"] {
-                found.extend(last_words(&text, function));
+                found.extend(last_string_arguments(&text, function));
             }
         }
     }
     for function in ["internal", "unavailable"] {
-        found.extend(last_words(&product("execution/src/rpc.rs"), function));
+        found.extend(last_string_arguments(
+            &source_without_tests("execution/src/rpc.rs"),
+            function,
+        ));
     }
-    // What is wrong with a store, and with a token, comes by another way.
+    // Store and token errors are mapped elsewhere.
     let quoted = |line: &str, before: &str| {
-        let rest = line.trim().split_once(before)?.1;
-        rest.split('"')
+        let text = line.trim().split_once(before)?.1;
+        text.split('"')
             .next()
-            .filter(|word| is_word(word))
+            .filter(|code| is_identifier(code))
             .map(str::to_owned)
     };
-    let map = product("execution/src/rpc/errors.rs");
+    let map = source_without_tests("execution/src/rpc/errors.rs");
     found.extend(map.lines().filter_map(|line| quoted(line, "=> (\"")));
-    let access = product("execution/src/rpc/errors/access.rs");
+    let access = source_without_tests("execution/src/rpc/errors/access.rs");
     found.extend(
         access
             .lines()
-            .filter_map(|line| quoted(line, "\"token_").map(|word| format!("token_{word}"))),
+            .filter_map(|line| quoted(line, "\"token_").map(|code| format!("token_{code}"))),
     );
     found
 }
 
-fn simple(
+fn codes_section(
     title: &str,
     about: &str,
-    there: &BTreeSet<String>,
+    found: &BTreeSet<String>,
     list: &str,
-    told: &[(&str, &str)],
+    descriptions: &[(&str, &str)],
 ) -> String {
-    explained(list, there, told);
-    let rows: Vec<_> = told
+    assert_all_described(list, found, descriptions);
+    let rows: Vec<_> = descriptions
         .iter()
-        .map(|(word, said)| vec![code(word), words(said)])
+        .map(|(value, text)| vec![code(value), cell_text(text)])
         .collect();
     format!(
         "## {title}\n\n{about}\n\n{}",
-        table(&["word", "what it means, and what to do"], &rows)
+        table(&["value", "meaning and what to do"], &rows)
     )
 }
 
-fn agents() -> BTreeSet<String> {
+fn agent_errors() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for path in products("execution/src") {
-        for line in product(&path).lines() {
-            let rest = line.trim().strip_prefix("code: \"");
-            let word = rest.and_then(|rest| rest.split('"').next());
-            found.extend(word.filter(|word| is_word(word)).map(str::to_owned));
+    for path in source_files("execution/src") {
+        for line in source_without_tests(&path).lines() {
+            let value = line.trim().strip_prefix("code: \"");
+            let code = value.and_then(|value| value.split('"').next());
+            found.extend(code.filter(|code| is_identifier(code)).map(str::to_owned));
         }
     }
     found
 }
 
-fn ready() -> BTreeSet<String> {
+fn readiness_reasons() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for path in [
-        "execution/src/doors/operators.rs",
-        "verification/src/doors/operators.rs",
+    for (path, function) in [
+        ("execution/src/http/ops.rs", "reasons.push"),
+        ("verification/src/http/ops.rs", "missing.push"),
     ] {
-        found.extend(last_words(&product(path), "missing.push"));
+        found.extend(last_string_arguments(&source_without_tests(path), function));
     }
-    for path in products("cli/src/wiring") {
-        let text = product(&path);
-        found.extend(last_words(&text, "then_some"));
-        found.extend(last_words(&text, "away"));
+    for path in source_files("cli/src/wiring") {
+        let text = source_without_tests(&path);
+        found.extend(last_string_arguments(&text, "then_some"));
+        found.extend(last_string_arguments(&text, "if_unavailable"));
     }
-    found.extend(last_words(&product("cli/src/wiring/works.rs"), "Some"));
+    found.extend(last_string_arguments(
+        &source_without_tests("cli/src/wiring/server_tasks.rs"),
+        "Some",
+    ));
     found
 }
 
-fn tokens() -> BTreeSet<String> {
+fn token_errors() -> BTreeSet<String> {
     let constants = documented("edge/src/auth.rs", |line| {
-        let rest = line
+        let value = line
             .strip_prefix("pub const ")?
             .split_once(": &str = \"")?
             .1;
-        Some(rest.trim_end_matches("\";").to_owned())
+        Some(value.trim_end_matches("\";").to_owned())
     });
-    constants.into_iter().map(|(word, _)| word).collect()
+    constants.into_iter().map(|(code, _)| code).collect()
 }
 
-fn problems_page() -> String {
-    let path = "jsonrpc/src/problem.rs";
+fn invalid_messages_section() -> String {
+    let path = "jsonrpc/src/invalid_message_kind.rs";
     let docs: BTreeMap<String, String> = documented(path, |line| {
         let name = line.split(['(', ',']).next()?;
         let variant =
@@ -217,72 +236,72 @@ fn problems_page() -> String {
     })
     .into_iter()
     .collect();
-    let text = product(path);
+    let text = source_without_tests(path);
     let row = |line: &str| {
         let (variant, name) = line.trim().strip_prefix("Self::")?.split_once(" => \"")?;
         let name = name.strip_suffix("\",")?;
         let variant = variant.split('(').next()?;
-        is_word(name).then(|| {
+        is_identifier(name).then(|| {
             vec![
                 code(name),
-                words(docs.get(variant).unwrap_or_else(|| panic!("{variant}"))),
+                cell_text(docs.get(variant).unwrap_or_else(|| panic!("{variant}"))),
             ]
         })
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
     assert!(rows.len() > 30, "{rows:?}");
-    let mut page = "## What is wrong with a message\n\nThe `name` of a `problem` in the output of \
-                    [`interzone check`](../check.md), which finds the place in the file.\n\n"
+    let mut page = "## Invalid messages\n\nThe `name` of a `problem` in the output of \
+                    [`interzone check`](../check.md), which shows its position in the file.\n\n"
         .to_owned();
-    page.push_str(&table(&["name", "it means"], &rows));
+    page.push_str(&table(&["name", "meaning"], &rows));
     page
 }
 
 #[test]
 fn reference_of_errors_is_current() {
-    let mut page = opening("Every error", "the code that says them");
+    let mut page = page_header("Error reference", "the source");
     page.push_str(
-        "Find what you have: a [number](#codes), a word in [`data.error_code`](#words-between-the-zones), \
-         a word in the [log, the audit or a metric](#words-in-the-log), a word of an [agent](#words-of-agents), \
-         of [`/readyz`](#words-of-readyz), of a [refused token](#words-on-tokens), or a \
-         [message that is not valid](#what-is-wrong-with-a-message). [Exit codes](../cli.md#exit-codes) of \
-         the command line are elsewhere. By an id of the request, `interzone pairs ID` tells what happened to \
-         it.\n\n",
+        "Look up a [number](#codes) in `error.code`, [`data.error_code`](#zone-error-codes), the outcome of a \
+         call in the [log, the audit log or a metric](#call-outcomes), the error code of an \
+         [agent](#agent-error-codes), a reason of [`/readyz`](#readiness-reasons), a \
+         [rejected token](#token-error-codes) or an [invalid message](#invalid-messages). The exit codes of the \
+         command line are [here](../cli.md#exit-codes). `interzone requests ID` shows what happened to a \
+         request.\n\n",
     );
-    page.push_str(&codes_page());
-    page.push_str(&zone_page());
-    page.push_str(&simple(
-        "Words in the log",
-        "`outcome` in the audit, in `interzone pairs`, and in `interzone_requests_total` and its like. A call \
-         that went well is `ok`.",
-        &logged(),
-        "LOGGED",
-        LOGGED,
+    page.push_str(&rpc_codes_section());
+    page.push_str(&zone_errors_section());
+    page.push_str(&codes_section(
+        "Call outcomes",
+        "`outcome` in the audit log, in `interzone requests`, and in `interzone_requests_total` and similar metrics. \
+         A successful call is `ok`.",
+        &call_outcomes(),
+        "CALL_OUTCOMES",
+        CALL_OUTCOMES,
     ));
-    page.push_str(&simple(
-        "Words of agents",
-        "`code` in the log line “an agent broke”, `outcome` of `interzone_agent_runs_total`, and \
-         `errorCode` in the metadata of the last message of a task that failed. Agents of kind `llm` and `remote` say \
-         [words between the zones](#words-between-the-zones) as well.",
-        &agents(),
-        "AGENTS",
-        AGENTS,
+    page.push_str(&codes_section(
+        "Agent error codes",
+        "`code` in the log line “agent run failed”, `outcome` of `interzone_agent_runs_total`, and \
+         `errorCode` in the metadata of the last message of a failed task. Agents of kind `llm` and `remote` also \
+         use [zone error codes](#zone-error-codes).",
+        &agent_errors(),
+        "AGENT_ERRORS",
+        AGENT_ERRORS,
     ));
-    page.push_str(&simple(
-        "Words of /readyz",
-        "In `reasons`, with status 503: the node takes no work. In `away`, of a Verification Zone: it does, \
-         and the questions wait.",
-        &ready(),
-        "READY",
-        READY,
+    page.push_str(&codes_section(
+        "Readiness reasons",
+        "In `reasons` of `/readyz`, with status 503: the node accepts no work. In `away`, of a Verification Zone: it \
+         accepts work, and the questions wait.",
+        &readiness_reasons(),
+        "READINESS_REASONS",
+        READINESS_REASONS,
     ));
-    page.push_str(&simple(
-        "Words on tokens",
-        "`error.data.error_description` and the header `WWW-Authenticate`, when a token was refused (401).",
-        &tokens(),
-        "TOKENS",
-        TOKENS,
+    page.push_str(&codes_section(
+        "Token error codes",
+        "`error.data.error_description` and the `WWW-Authenticate` header for a rejected token (401).",
+        &token_errors(),
+        "TOKEN_ERRORS",
+        TOKEN_ERRORS,
     ));
-    page.push_str(&problems_page());
-    is_current("docs/reference/errors.md", &page);
+    page.push_str(&invalid_messages_section());
+    assert_current("docs/reference/errors.md", &page);
 }

@@ -1,30 +1,30 @@
-//! Holds what the pages show to the real readers: configurations must be taken, command lines must be
-//! understood, and names of commands in the text must be those of commands.
+//! Checks the documentation pages: configurations must be accepted, command lines must parse, and command names
+//! in the text must exist.
 
-use super::commands::{built, leaves};
-use super::{files, text_of};
+use super::commands::{built_command, leaf_commands};
+use super::{files, read_text};
 use crate::commands::Cli;
-use crate::config::{Config, Outline, VerifyConfig};
+use crate::config::{Config, ConfigSummary, VerificationZoneConfig};
 use clap::Parser;
 use std::fs;
 use std::path::Path;
 
-/// A block between fences: what language it says, where it begins, and its lines.
-struct Block {
+/// A fenced code block: language, line number and text.
+struct CodeBlock {
     language: String,
     line: usize,
     text: String,
 }
 
-/// The blocks of a page, also those that are indented below a list.
-fn blocks(page: &str) -> Vec<Block> {
+/// Returns the code blocks of a page, including those indented in a list.
+fn code_blocks(page: &str) -> Vec<CodeBlock> {
     let mut found = Vec::new();
-    let mut open: Option<(usize, Block)> = None;
+    let mut open: Option<(usize, CodeBlock)> = None;
     for (at, line) in page.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
         match (&mut open, line.trim_start().strip_prefix("```")) {
             (None, Some(language)) => {
-                let block = Block {
+                let block = CodeBlock {
                     language: language.trim().to_owned(),
                     line: at + 1,
                     text: String::new(),
@@ -53,15 +53,15 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// Reads a configuration as the zone would that it is for, in a folder that has the files it names.
-fn accepted(text: &str) -> Result<(), String> {
+/// Reads a configuration as its zone would, in a folder with the files it refers to.
+fn check_config(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    // No file of this machine may decide what comes of a page.
+    // Absolute paths are made relative, so that files of this machine have no influence.
     let text = text.replace("\"/", "\"").replace("sqlite:/", "sqlite:");
     let file = folder.path().join("interzone.toml");
     fs::write(&file, &text).unwrap();
-    let outline = Outline::of(&file).map_err(|error| error.to_string())?;
-    for named in &outline.files {
+    let summary = ConfigSummary::load(&file).map_err(|error| error.to_string())?;
+    for named in &summary.files {
         fs::create_dir_all(named.path.parent().unwrap()).unwrap();
         let content = match named.key.as_str() {
             "store.url_file" => "sqlite:interzone.db",
@@ -70,21 +70,21 @@ fn accepted(text: &str) -> Result<(), String> {
         fs::write(&named.path, content).unwrap();
     }
     fs::write(folder.path().join("secret"), "hunter2").unwrap();
-    // What a page leaves out because it is about something else.
-    let mut rest = vec![("TLS__CERT", "cert.pem"), ("TLS__KEY", "key.pem")];
-    if outline.verification {
-        for (place, key) in [
+    // Required settings that a page may leave out.
+    let mut required = vec![("TLS__CERT", "cert.pem"), ("TLS__KEY", "key.pem")];
+    if summary.verification {
+        for (variable, key) in [
             ("VERIFICATION__OAUTH__CLIENT_SECRET", "client_secret"),
             ("SLACK__SIGNING_SECRET", "signing_secret"),
             ("SLACK__BOT_TOKEN", "bot_token"),
             ("SLACK__APP_TOKEN", "app_token"),
         ] {
             if !text.contains(&format!("{key}_file")) && !text.contains(&format!("{key}_env")) {
-                rest.push((place, "secret"));
+                required.push((variable, "secret"));
             }
         }
     }
-    let variables = |wanted: bool| {
+    let variables = |is_verification: bool| {
         let name = |place: &str| match place.starts_with("TLS") {
             true => format!("INTERZONE__{place}"),
             false => format!("INTERZONE__{place}_FILE"),
@@ -92,46 +92,46 @@ fn accepted(text: &str) -> Result<(), String> {
         let missing = |place: &&(&str, &str)| match place.0 {
             "TLS__CERT" => !text.contains("\ncert = "),
             "TLS__KEY" => !text.contains("\nkey = "),
-            _ => wanted,
+            _ => is_verification,
         };
-        let variables = rest.iter().filter(missing);
+        let variables = required.iter().filter(missing);
         variables
             .map(|(place, value)| (name(place), (*value).to_owned()))
             .collect::<Vec<_>>()
     };
-    if outline.execution {
+    if summary.execution {
         Config::read(&text, variables(false), folder.path()).map_err(|error| error.to_string())?;
     }
-    if outline.verification {
-        VerifyConfig::read(&text, variables(true), folder.path())
+    if summary.verification {
+        VerificationZoneConfig::read(&text, variables(true), folder.path())
             .map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
 #[test]
-fn configurations_on_pages_are_accepted() {
-    let mut read = 0;
+fn config_examples_on_pages_are_accepted() {
+    let mut checked = 0;
     for path in pages() {
-        for block in blocks(&text_of(&path)) {
+        for block in code_blocks(&read_text(&path)) {
             if block.language == "toml" {
-                let accepted = accepted(&block.text);
+                let accepted = check_config(&block.text);
                 assert!(
                     accepted.is_ok(),
                     "{path}:{}: {}",
                     block.line,
                     accepted.unwrap_err()
                 );
-                read += 1;
+                checked += 1;
             }
         }
     }
-    assert!(read > 8, "only {read} configurations found");
+    assert!(checked > 8, "only {checked} configurations found");
 }
 
 #[test]
-fn configurations_in_files_are_accepted() {
-    let mut read = 0;
+fn config_example_files_are_accepted() {
+    let mut checked = 0;
     for path in files("examples", ".toml")
         .into_iter()
         .chain(files("deploy", ".toml"))
@@ -139,17 +139,17 @@ fn configurations_in_files_are_accepted() {
         if path.ends_with("Cargo.toml") {
             continue;
         }
-        let accepted = accepted(&text_of(&path));
+        let accepted = check_config(&read_text(&path));
         assert!(accepted.is_ok(), "{path}: {}", accepted.unwrap_err());
-        read += 1;
+        checked += 1;
     }
-    assert!(read > 5, "only {read} configurations found");
+    assert!(checked > 5, "only {checked} configurations found");
 }
 
-/// The words of a command line as a shell would see them, up to where another command begins.
-fn split(line: &str) -> Vec<Vec<String>> {
+/// Splits a line into commands and their words, like a shell.
+fn split_shell_line(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
-    let (mut word, mut quote, mut begun) = (String::new(), None, false);
+    let (mut word, mut quote, mut in_word) = (String::new(), None, false);
     for c in line.chars() {
         let ends = match (quote, c) {
             (Some(open), c) if c == open => {
@@ -161,49 +161,49 @@ fn split(line: &str) -> Vec<Vec<String>> {
                 continue;
             }
             (None, '"' | '\'') => {
-                (quote, begun) = (Some(c), true);
+                (quote, in_word) = (Some(c), true);
                 continue;
             }
-            (None, '#') if !begun => break,
+            (None, '#') if !in_word => break,
             (None, '|' | ';' | '&' | '>' | '<' | '(' | ')') => true,
             (None, c) if c.is_whitespace() => {
-                if begun {
+                if in_word {
                     commands.last_mut().unwrap().push(std::mem::take(&mut word));
-                    begun = false;
+                    in_word = false;
                 }
                 continue;
             }
             (None, c) => {
                 word.push(c);
-                begun = true;
+                in_word = true;
                 false
             }
         };
         if ends {
-            if begun {
+            if in_word {
                 commands.last_mut().unwrap().push(std::mem::take(&mut word));
-                begun = false;
+                in_word = false;
             }
             commands.push(Vec::new());
         }
     }
-    if begun {
+    if in_word {
         commands.last_mut().unwrap().push(word);
     }
     commands
 }
 
-/// The arguments for us in each command of a line, if it is about us.
-fn ours(line: &str) -> Vec<Vec<String>> {
-    let assigns = |word: &String| {
+/// Returns the arguments of each `interzone` command in a line.
+fn interzone_commands(line: &str) -> Vec<Vec<String>> {
+    let is_assignment = |word: &String| {
         let name = word.split_once('=').map(|(name, _)| name);
         name.is_some_and(|name| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
     };
     let mut found = Vec::new();
-    for command in split(line) {
+    for command in split_shell_line(line) {
         let words: Vec<String> = command
             .into_iter()
-            .skip_while(|word| word == "$" || word == "sudo" || assigns(word))
+            .skip_while(|word| word == "$" || word == "sudo" || is_assignment(word))
             .collect();
         let cargo = ["cargo", "run", "--release", "--"];
         if words.first().is_some_and(|word| word == "interzone") {
@@ -216,92 +216,92 @@ fn ours(line: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_line_is_taken_apart_as_a_shell_does() {
-    let one = |line: &str| ours(line).pop().unwrap_or_default().join("/");
-    assert_eq!(one("$ interzone ask \"a b\" # c"), "ask/a b");
-    assert_eq!(one("A_B=1 interzone token > x"), "token");
-    assert_eq!(one("git diff | interzone ask -"), "ask/-");
-    assert_eq!(one("cargo run --release -- up"), "up");
-    assert_eq!(one("T=$(interzone token)"), "token");
-    assert_eq!(one("interzone: ready"), "");
+fn shell_lines_are_split_into_commands() {
+    let last_command = |line: &str| interzone_commands(line).pop().unwrap_or_default().join("/");
+    assert_eq!(last_command("$ interzone ask \"a b\" # c"), "ask/a b");
+    assert_eq!(last_command("A_B=1 interzone token > x"), "token");
+    assert_eq!(last_command("git diff | interzone ask -"), "ask/-");
+    assert_eq!(last_command("cargo run --release -- up"), "up");
+    assert_eq!(last_command("T=$(interzone token)"), "token");
+    assert_eq!(last_command("interzone: ready"), "");
 }
 
 #[test]
-fn commands_on_pages_are_understood() {
-    let mut understood = 0;
+fn commands_on_pages_are_valid() {
+    let mut checked = 0;
     for path in pages() {
-        for block in blocks(&text_of(&path)) {
-            // What is set as text is output, or what help says.
+        for block in code_blocks(&read_text(&path)) {
+            // Blocks of language `text` are output or help.
             if !["", "sh", "console"].contains(&block.language.as_str()) {
                 continue;
             }
             let text = block.text.replace("\\\n", " ");
             for line in text.lines() {
-                for words in ours(line) {
+                for words in interzone_commands(line) {
                     let words = std::iter::once("interzone".to_owned()).chain(words);
                     if let Err(error) = Cli::try_parse_from(words) {
                         use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
                         let fine = matches!(error.kind(), DisplayHelp | DisplayVersion);
                         assert!(fine, "{path}:{}: {line}\n{error}", block.line);
                     }
-                    understood += 1;
+                    checked += 1;
                 }
             }
         }
     }
-    assert!(understood > 40, "only {understood} commands found");
+    assert!(checked > 40, "only {checked} commands found");
 }
 
-/// `interzone NAME …` in the text names a command, and its options are options of that command.
+/// `interzone NAME …` in the text must be an existing command with existing options.
 #[test]
-fn commands_in_the_text_are_commands() {
-    let leaves = leaves(&built(), "interzone");
-    let mut seen = 0;
+fn commands_in_the_text_exist() {
+    let leaves = leaf_commands(&built_command(), "interzone");
+    let mut checked = 0;
     for path in pages() {
-        let text = text_of(&path);
+        let text = read_text(&path);
         let mut fenced = false;
         for (at, line) in text.lines().enumerate() {
             fenced ^= line.trim_start().starts_with("```");
             if fenced {
                 continue;
             }
-            for said in line.split('`').skip(1).step_by(2) {
-                let Some(rest) = said.strip_prefix("interzone ") else {
+            for code in line.split('`').skip(1).step_by(2) {
+                let Some(arguments) = code.strip_prefix("interzone ") else {
                     continue;
                 };
                 let name = |leaf: &str| leaf.trim_start_matches("interzone ").to_owned();
                 let fits = |leaf: &str| {
-                    rest == leaf
-                        || rest.starts_with(&format!("{leaf} "))
-                        || leaf.starts_with(&format!("{rest} "))
+                    arguments == leaf
+                        || arguments.starts_with(&format!("{leaf} "))
+                        || leaf.starts_with(&format!("{arguments} "))
                 };
                 let leaf = leaves.iter().find(|(leaf, _)| fits(&name(leaf)));
-                let place = format!("{path}:{}: `{said}`", at + 1);
-                if rest.starts_with("COMMAND") || rest == "--version" {
+                let place = format!("{path}:{}: `{code}`", at + 1);
+                if arguments.starts_with("COMMAND") || arguments == "--version" {
                     continue;
                 }
-                let (_, command) = leaf.unwrap_or_else(|| panic!("{place} is no command"));
-                for option in rest
+                let (_, command) = leaf.unwrap_or_else(|| panic!("{place} is not a command"));
+                for option in arguments
                     .split([' ', '='])
                     .filter_map(|word| word.strip_prefix("--"))
                 {
-                    let known = |arg: &clap::Arg| arg.get_long() == Some(option);
+                    let has_option = |arg: &clap::Arg| arg.get_long() == Some(option);
                     assert!(
-                        command.get_arguments().any(known),
+                        command.get_arguments().any(has_option),
                         "{place} has no --{option}"
                     );
                 }
-                seen += 1;
+                checked += 1;
             }
         }
     }
-    assert!(seen > 20, "only {seen} found");
+    assert!(checked > 20, "only {checked} found");
 }
 
-/// The index leads to every page.
+/// The index must link to every page.
 #[test]
-fn the_index_has_every_page() {
-    let index = text_of("docs/README.md");
+fn docs_index_links_every_page() {
+    let index = read_text("docs/README.md");
     for path in files("docs", ".md") {
         let path = path.trim_start_matches("docs/");
         let below = Path::new(path)
@@ -310,7 +310,7 @@ fn the_index_has_every_page() {
         if path != "README.md" && !below {
             assert!(
                 index.contains(&format!("({path}")),
-                "docs/README.md does not lead to {path}"
+                "docs/README.md does not link to {path}"
             );
         }
     }

@@ -1,37 +1,37 @@
-//! Reads what the reference needs from the source where the compiler cannot be asked: names of constants,
-//! their documentation, and words that are given to a function.
+//! Scans the source for what the reference needs and the compiler cannot provide: names of constants with their
+//! documentation, and string arguments of functions.
 
-use super::{files, text_of};
+use super::{files, read_text};
 use std::collections::BTreeSet;
 
-/// The part of a file that ends up in the product.
-pub(super) fn product(path: &str) -> String {
-    let text = text_of(path);
+/// Returns the text of a file without its tests.
+pub(super) fn source_without_tests(path: &str) -> String {
+    let text = read_text(path);
     let end = text.find("#[cfg(test)]\nmod tests {");
     text[..end.unwrap_or(text.len())].to_owned()
 }
 
-/// The files of the product below a folder.
-pub(super) fn products(folder: &str) -> Vec<String> {
-    let ours = |path: &String| !path.contains("/tests/") && !path.ends_with("tests.rs");
-    files(folder, ".rs").into_iter().filter(ours).collect()
+/// Returns the source files below a folder, without test files.
+pub(super) fn source_files(folder: &str) -> Vec<String> {
+    let is_source = |path: &String| !path.contains("/tests/") && !path.ends_with("tests.rs");
+    files(folder, ".rs").into_iter().filter(is_source).collect()
 }
 
-/// Every line of a file that `pick` takes, with the documentation above it.
+/// Returns every line of a file for which `pick` returns a name, with the documentation above it.
 pub(super) fn documented(
     path: &str,
     pick: impl Fn(&str) -> Option<String>,
 ) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut docs = Vec::new();
-    // An example in the documentation is none of its words.
+    // Code examples in the documentation are skipped.
     let mut fenced = false;
-    for line in product(path).lines().map(str::trim) {
-        if let Some(said) = line.strip_prefix("///") {
-            if said.trim().starts_with("```") {
+    for line in source_without_tests(path).lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("///") {
+            if text.trim().starts_with("```") {
                 fenced = !fenced;
             } else if !fenced {
-                docs.push(said.trim().to_owned());
+                docs.push(text.trim().to_owned());
             }
             continue;
         }
@@ -45,19 +45,19 @@ pub(super) fn documented(
     found
 }
 
-/// The last string that each call of `function` is given, if it is a word of ours: `a_word`.
-pub(super) fn last_words(text: &str, function: &str) -> BTreeSet<String> {
+/// Returns the last string argument of each call of `function`, if it is an identifier such as `a_code`.
+pub(super) fn last_string_arguments(text: &str, function: &str) -> BTreeSet<String> {
     let open = format!("{function}(");
     let calls = text.match_indices(&open);
     calls
         .filter(|(at, _)| !text[..*at].ends_with("fn "))
-        .filter_map(|(at, _)| last_literal(inside(&text[at + open.len()..])))
-        .filter(|word| is_word(word))
+        .filter_map(|(at, _)| last_literal(bracket_content(&text[at + open.len()..])))
+        .filter(|code| is_identifier(code))
         .collect()
 }
 
-/// What is in a bracket that was opened just before.
-fn inside(text: &str) -> &str {
+/// Returns the text up to the closing bracket of the bracket opened just before.
+fn bracket_content(text: &str) -> &str {
     let (mut depth, mut quoted, mut escaped) = (1_usize, false, false);
     for (at, c) in text.char_indices() {
         match c {
@@ -77,23 +77,23 @@ fn inside(text: &str) -> &str {
 
 fn last_literal(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches(',');
-    let rest = text.strip_suffix('"')?;
-    Some(rest[rest.rfind('"')? + 1..].to_owned())
+    let inner = text.strip_suffix('"')?;
+    Some(inner[inner.rfind('"')? + 1..].to_owned())
 }
 
-pub(super) fn is_word(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_lowercase())
-        && word
+pub(super) fn is_identifier(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 #[test]
-fn what_stands_in_the_source_is_found() {
+fn string_arguments_are_found_in_source() {
     let text = r#"fn no("x"); no(a("one", b), "two_words"); no(c); no("Three"); no(
         x,
         "four",
     )"#;
-    let found: Vec<_> = last_words(text, "no").into_iter().collect();
+    let found: Vec<_> = last_string_arguments(text, "no").into_iter().collect();
     assert_eq!(found, ["four", "two_words"]);
 }

@@ -1,24 +1,24 @@
-//! The doors of a zone inside AgentCore: two ports of plain HTTP, which nothing else here has.
+//! Listeners of a zone inside AgentCore: two plain HTTP ports.
 
-use super::{StartError, cannot_listen};
+use super::{StartError, listen_error};
 use crate::config::AgentCoreConfig;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
-use interzone_execution::{AgentCore, AgentCoreOptions, Zone, turned_away};
+use interzone_execution::{AgentCore, AgentCoreOptions, ExecutionState, listener_rejection};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Both ports, taken and not yet served.
-pub(super) struct Doors {
-    http: Listener,
+/// Both ports, bound and not yet served.
+pub(super) struct AgentCoreListeners {
+    invocations: Listener,
     agents: Listener,
 }
 
-impl Doors {
-    pub(super) async fn open(
+impl AgentCoreListeners {
+    pub(super) async fn bind(
         config: &AgentCoreConfig,
         limits: &HttpLimits,
         metrics: &Arc<Metrics>,
@@ -26,29 +26,29 @@ impl Doors {
         if !config.enabled {
             return Ok(None);
         }
-        // The runtime passes on every request itself, so one address is all callers.
+        // All requests come from the runtime's address, so there is no share per address.
         let mut limits = limits.clone();
         limits.shares.address = 1;
         let bind = async |address| {
             let listener = Listener::bind_plain(address, limits.clone(), metrics.clone());
             let listener = listener.await;
-            listener.map_err(|error| cannot_listen(address, "`listen` in [agentcore]", error))
+            listener.map_err(|error| listen_error(address, "`listen` in [agentcore]", error))
         };
         Ok(Some(Self {
-            http: bind(config.listen).await?,
+            invocations: bind(config.listen).await?,
             agents: bind(config.agents_listen).await?,
         }))
     }
 
-    /// How the runtime reaches it.
+    /// Returns the URL that the runtime uses.
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.http.local_addr())
+        format!("http://{}", self.invocations.local_addr())
     }
 
     pub(super) fn serve(
         self,
         config: &AgentCoreConfig,
-        zone: Arc<Zone>,
+        zone: Arc<ExecutionState>,
         running: Arc<dyn Fn() -> usize + Send + Sync>,
         serving: &mut JoinSet<()>,
         stop: &CancellationToken,
@@ -64,8 +64,8 @@ impl Doors {
                 running,
             },
         );
-        for (listener, app) in [(self.http, core.http()), (self.agents, core.agents())] {
-            let listener = listener.turn_away_with(turned_away);
+        for (listener, app) in [(self.invocations, core.http()), (self.agents, core.a2a())] {
+            let listener = listener.on_reject(listener_rejection);
             serving.spawn(listener.serve(app, stop.clone(), grace));
         }
     }

@@ -1,12 +1,12 @@
-//! Making the agents that the configuration names.
+//! Creates the configured agents.
 
 mod llm;
 mod remote;
 
 use super::StartError;
-use crate::config::{AgentConfig, AgentKind, CommandConfig, Config, Elsewhere};
+use crate::config::{AgentConfig, AgentKind, CommandConfig, Config, SecretRef};
 use interzone_edge::Secret;
-use interzone_edge::tls::Trust;
+use interzone_edge::tls::TrustRoots;
 use interzone_execution::agents::{CommandAgent, CommandOptions, DemoAgent, Supervisor};
 use interzone_execution::files::{FileReader, FileRules, InputRules};
 use interzone_hub::{Agent, Registry};
@@ -15,91 +15,91 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Runs of the demo agent at once: it costs nearly nothing.
-const DEMO_RUNS: usize = 256;
+/// Default concurrent runs of the demo agent, which costs nearly nothing.
+const DEMO_CONCURRENCY: usize = 256;
 
-/// The agents, and those among them that are programs and must be ended.
-pub(super) struct Agents {
+/// The agents, and those that are external programs and must be stopped.
+pub(super) struct AgentSet {
     pub(super) registry: Registry,
-    programs: Vec<Arc<CommandAgent>>,
+    command_agents: Vec<Arc<CommandAgent>>,
 }
 
-/// What agents share.
-pub(super) struct Surroundings<'a> {
+/// Dependencies of agents.
+pub(super) struct AgentDeps<'a> {
     pub(super) stop: &'a CancellationToken,
-    pub(super) trust: &'a Trust,
+    pub(super) trust: &'a TrustRoots,
     pub(super) files: Arc<FileRules>,
     pub(super) reader: &'a FileReader,
-    pub(super) input: &'a InputRules,
+    pub(super) input_rules: &'a InputRules,
 }
 
-impl Agents {
-    pub(super) async fn start(
-        config: &Config,
-        around: &Surroundings<'_>,
-    ) -> Result<Self, StartError> {
+impl AgentSet {
+    pub(super) async fn start(config: &Config, deps: &AgentDeps<'_>) -> Result<Self, StartError> {
         let mut registry = Registry::default();
-        let mut programs = Vec::new();
+        let mut command_agents = Vec::new();
         for agent in &config.agents {
-            registry.add(make(agent, around, &mut programs).await?);
+            registry.add(create_agent(agent, deps, &mut command_agents).await?);
             if agent.id.as_str() == config.default_agent {
                 registry.set_default(&agent.id).map_err(StartError::Hub)?;
             }
         }
         for (channel, agent) in &config.execution.channels {
-            // The configuration was checked to name one that is there.
+            // The configuration was checked: the agent exists.
             if let Ok(id) = AgentId::new(agent) {
                 registry
                     .route_channel(channel, &id)
                     .map_err(StartError::Hub)?;
             }
         }
-        Ok(Self { registry, programs })
+        Ok(Self {
+            registry,
+            command_agents,
+        })
     }
 
-    /// The programs, to be ended when nobody needs them any more.
-    pub(super) fn programs(&self) -> Vec<Arc<CommandAgent>> {
-        self.programs.clone()
+    /// Returns the external programs, to be stopped on shutdown.
+    pub(super) fn command_agents(&self) -> Vec<Arc<CommandAgent>> {
+        self.command_agents.clone()
     }
 }
 
-async fn make(
+async fn create_agent(
     config: &AgentConfig,
-    around: &Surroundings<'_>,
-    programs: &mut Vec<Arc<CommandAgent>>,
+    deps: &AgentDeps<'_>,
+    command_agents: &mut Vec<Arc<CommandAgent>>,
 ) -> Result<Arc<dyn Agent>, StartError> {
     match &config.kind {
         AgentKind::Demo => {
-            let runs = config.concurrency.unwrap_or(DEMO_RUNS);
+            let runs = config.concurrency.unwrap_or(DEMO_CONCURRENCY);
             let demo = DemoAgent::new(config.id.clone(), runs);
-            let demo = demo.with_reader(around.reader.clone(), around.input.clone());
+            let demo = demo.with_reader(deps.reader.clone(), deps.input_rules.clone());
             Ok(Arc::new(demo))
         }
         AgentKind::Command(command) => {
-            let agent = Arc::new(program(config, command, around.stop)?);
-            programs.push(agent.clone());
+            let agent = Arc::new(create_command_agent(config, command, deps.stop)?);
+            command_agents.push(agent.clone());
             Ok(agent)
         }
-        AgentKind::Llm(model) => llm::make(config, model, around).await,
-        AgentKind::Remote(peer) => remote::make(config, peer).await,
+        AgentKind::Llm(model) => llm::create_agent(config, model, deps).await,
+        AgentKind::Remote(peer) => remote::create_agent(config, peer).await,
     }
 }
 
-fn program(
+fn create_command_agent(
     config: &AgentConfig,
     command: &CommandConfig,
     stop: &CancellationToken,
 ) -> Result<CommandAgent, StartError> {
-    let usual = CommandOptions::new(config.id.clone(), command.command.clone());
+    let defaults = CommandOptions::new(config.id.clone(), command.command.clone());
     let options = CommandOptions {
-        name: config.name.clone().unwrap_or(usual.name),
-        description: config.description.clone().unwrap_or(usual.description),
+        name: config.name.clone().unwrap_or(defaults.name),
+        description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
         supervisor: supervisor(),
         cwd: Some(command.cwd.clone()),
         env: command.env.iter().cloned().collect(),
-        concurrency: config.concurrency.unwrap_or(usual.concurrency),
-        ..usual
+        concurrency: config.concurrency.unwrap_or(defaults.concurrency),
+        ..defaults
     };
     CommandAgent::start(options, stop).map_err(|error| StartError::Agent {
         id: config.id.to_string(),
@@ -107,15 +107,13 @@ fn program(
     })
 }
 
-/// This executable once more, between the zone and a program, so that nothing the program starts outlives
-/// it. By this path it is the file that runs now, also after an update has replaced it.
+/// Runs this executable as supervisor between the zone and a program, so that no subprocess of the program
+/// outlives it. `/proc/self/exe` is the running file, even after an update has replaced it.
 #[cfg(target_os = "linux")]
 fn supervisor() -> Option<Supervisor> {
     let program = PathBuf::from("/proc/self/exe");
     if !program.exists() {
-        tracing::warn!(
-            "/proc is not mounted; processes that leave the group of a program outlive it"
-        );
+        tracing::warn!("/proc not mounted, agent subprocesses may outlive their program");
         return None;
     }
     let parent = std::process::id().to_string();
@@ -127,19 +125,25 @@ fn supervisor() -> Option<Supervisor> {
     })
 }
 
-/// Elsewhere the process group is all that there is.
+/// Other systems only have the process group.
 #[cfg(not(target_os = "linux"))]
 fn supervisor() -> Option<Supervisor> {
     None
 }
 
-/// The secret that is kept elsewhere.
+/// Returns the secret that the configuration refers to.
 ///
 /// # Errors
-/// It is not there.
-fn secret<'a>(config: &AgentConfig, kept: &'a Elsewhere) -> Result<&'a Secret, StartError> {
-    kept.secret.as_ref().ok_or_else(|| StartError::NoSecret {
-        id: config.id.to_string(),
-        place: kept.place.clone(),
-    })
+/// The secret is missing.
+fn require_secret<'a>(
+    config: &AgentConfig,
+    secret_ref: &'a SecretRef,
+) -> Result<&'a Secret, StartError> {
+    secret_ref
+        .secret
+        .as_ref()
+        .ok_or_else(|| StartError::MissingSecret {
+            id: config.id.to_string(),
+            location: secret_ref.location.clone(),
+        })
 }

@@ -1,24 +1,26 @@
-//! The console: how people sign in to it, by what the configuration says.
+//! Creates the console with the configured sign-in.
 
 use super::StartError;
 use super::identity::Identity;
-use super::store::Opened;
+use super::store::OpenStore;
 use crate::config::{Config, ConsoleIssuer};
 use interzone_edge::auth::SignInEndpoints;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, Clients};
-use interzone_edge::tls::Trust;
-use interzone_execution::Zone;
-use interzone_execution::console::{Console, ConsoleOptions, Discovered, SignIn, SignInIssuer};
+use interzone_edge::issuer::{AccountError, OAuthClients};
+use interzone_edge::tls::TrustRoots;
+use interzone_execution::ExecutionState;
+use interzone_execution::console::{
+    Console, ConsoleOptions, IssuerDiscovery, SignIn, SignInIssuer,
+};
 use std::sync::Arc;
 
-/// The console of a zone, if it is to have one.
-pub(super) async fn console(
+/// Creates the console of a zone, if enabled.
+pub(super) async fn create_console(
     config: &Config,
     identity: &Identity,
-    store: &Opened,
-    trust: &Trust,
-    zone: &Arc<Zone>,
+    store: &OpenStore,
+    trust: &TrustRoots,
+    zone: &Arc<ExecutionState>,
 ) -> Result<Option<Arc<Console>>, StartError> {
     if !config.console.enabled {
         return Ok(None);
@@ -27,64 +29,64 @@ pub(super) async fn console(
     let operators = config.console.operators.clone();
     let sign_in = match (&identity.issuer, &config.console.issuer) {
         (Some(_), _) => {
-            introduce(config, store).await?;
-            // An address that the issuer has is one that can be joined to.
+            register_client(config, store).await?;
+            // Cannot fail: the URL was accepted by the issuer.
             SignIn::built_in(url, operators).ok()
         }
-        (None, Some(issuer)) => Some(outside(issuer, identity, operators, trust)?),
+        (None, Some(issuer)) => Some(external_sign_in(issuer, identity, operators, trust)?),
         (None, None) => None,
     };
     let clients = identity.issuer.is_some();
-    let clients = clients.then(|| Clients::new(store.keep(), Clock::machine()));
+    let clients = clients.then(|| OAuthClients::new(store.issuer_store(), Clock::system()));
     let options = ConsoleOptions { sign_in, clients };
     Ok(Some(Console::new(Arc::clone(zone), options)))
 }
 
-/// Makes sure that the built-in issuer knows the console, at the address where it is now.
-async fn introduce(config: &Config, store: &Opened) -> Result<(), StartError> {
-    let clients = Clients::new(store.keep(), Clock::machine());
+/// Registers the console as a client of the built-in issuer, with its current URL.
+async fn register_client(config: &Config, store: &OpenStore) -> Result<(), StartError> {
+    let clients = OAuthClients::new(store.issuer_store(), Clock::system());
     let new = Console::client(&config.execution.public_url);
     let id = new.id.clone().unwrap_or_default();
-    let known = clients.get(&id).await.map_err(StartError::Account)?;
-    if let Some(known) = known {
-        if known.redirect_uris == new.redirect_uris && known.scopes == new.scopes {
+    let existing = clients.get(&id).await.map_err(StartError::Account)?;
+    if let Some(existing) = existing {
+        if existing.redirect_uris == new.redirect_uris && existing.scopes == new.scopes {
             return Ok(());
         }
         clients.remove(&id).await.map_err(StartError::Account)?;
     }
     match clients.add(new).await {
-        // Another node was faster.
+        // Another node has registered it at the same time.
         Ok(_) | Err(AccountError::Taken) => Ok(()),
         Err(error) => Err(StartError::Account(error)),
     }
 }
 
-/// What the console asks an issuer elsewhere for, if nothing else is said.
-const SCOPE: &str = "interzone:operate interzone:content interzone:change";
+/// Scope requested from an external issuer by default.
+const DEFAULT_SCOPE: &str = "interzone:operate interzone:content interzone:change";
 
-fn outside(
+fn external_sign_in(
     issuer: &ConsoleIssuer,
     identity: &Identity,
     operators: Vec<String>,
-    trust: &Trust,
+    trust: &TrustRoots,
 ) -> Result<SignIn, StartError> {
     let http = trust.client().build().map_err(StartError::Http)?;
-    let place = match &issuer.urls {
-        Some((authorize, token)) => SignInIssuer::At {
+    let sign_in_issuer = match &issuer.urls {
+        Some((authorize, token)) => SignInIssuer::Configured {
             endpoints: SignInEndpoints {
                 authorize: authorize.clone(),
                 token: token.clone(),
             },
             http,
         },
-        None => SignInIssuer::Discovered(Discovered::new(&identity.issuer_url, http)),
+        None => SignInIssuer::Discovered(IssuerDiscovery::new(&identity.issuer_url, http)),
     };
     let scope = issuer.scope.clone();
     Ok(SignIn {
-        issuer: place,
+        issuer: sign_in_issuer,
         client_id: issuer.client_id.clone(),
         client_secret: issuer.client_secret.clone(),
-        scope: Some(scope.unwrap_or_else(|| SCOPE.to_owned())),
+        scope: Some(scope.unwrap_or_else(|| DEFAULT_SCOPE.to_owned())),
         resource: issuer.resource.clone(),
         operators: (!operators.is_empty()).then_some(operators),
     })

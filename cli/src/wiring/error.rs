@@ -1,8 +1,8 @@
-//! Why a zone does not start, in the words that an operator is told.
+//! Startup errors, as shown to the operator.
 
-use interzone_edge::auth::AuthError;
+use interzone_edge::auth::AuthConfigError;
 use interzone_edge::egress::EgressSetupError;
-use interzone_edge::issuer::{AccountError, IssuerError, KeepError};
+use interzone_edge::issuer::{AccountError, IssuerError, IssuerStoreError};
 use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
@@ -10,13 +10,13 @@ use interzone_hub::ports::StoreError;
 use interzone_store::BackupError;
 use interzone_verification::slack::api::{SlackError, SlackSetupError};
 use interzone_verification::slack::install::InstallSetupError;
-use interzone_verification::slack::tokens::{InvalidToken, TokensError};
+use interzone_verification::slack::tokens::{InvalidBotToken, SlackTokenError};
 use interzone_verification::slack::vault::VaultError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a zone did not start. Each is one line that names the way out.
+/// Error of starting a zone. Each message is one line that names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -26,46 +26,48 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{}", with_cause(.0))]
-    Kept(#[source] KeepError),
+    IssuerRecords(#[source] IssuerStoreError),
     #[error("{}", with_cause(.0))]
     Issuer(#[from] IssuerError),
     #[error(transparent)]
-    Auth(#[from] AuthError),
+    Auth(#[from] AuthConfigError),
     #[error("{}", with_cause(.0))]
     Account(#[source] AccountError),
     #[error(transparent)]
     Egress(#[from] EgressSetupError),
-    #[error("the Execution Zone cannot be called: {0}; correct [verification] and [tls] trust")]
+    #[error(
+        "cannot create the client for the Execution Zone: {0}; correct [verification] and [tls] trust"
+    )]
     ZoneClient(#[source] interzone_client::Error),
     #[error("{}", with_cause(.0))]
     Playground(#[from] interzone_playground::PlaygroundError),
     #[error("`slack.api_url` cannot be used: {0}")]
     Slack(#[from] SlackSetupError),
     #[error("`slack.bot_token_file`: {0}")]
-    BotToken(#[source] InvalidToken),
+    BotToken(#[source] InvalidBotToken),
     #[error("`slack.app_token_file`: {0}")]
-    AppToken(#[source] InvalidToken),
+    AppToken(#[source] InvalidBotToken),
     #[error("`slack.token_key_file`: {0}")]
     TokenKey(#[source] VaultError),
     #[error("`slack.client_id`: {0}")]
     Install(#[source] InstallSetupError),
     #[error("{}", with_cause(.0))]
-    Tokens(#[from] TokensError),
+    Tokens(#[from] SlackTokenError),
     #[error("SLACK_BOT_TOKEN: {0}")]
-    SlackVariable(#[source] InvalidToken),
-    #[error("{0}; correct SLACK_BOT_TOKEN, or unset it for a workspace of your own")]
-    SlackAround(#[source] SlackError),
-    #[error("`interzone up` runs already in {folder}{}; use that, or choose another place (--folder)", at(.url.as_deref()))]
+    SlackEnvToken(#[source] InvalidBotToken),
+    #[error("{0}; correct SLACK_BOT_TOKEN, or unset it to use the playground")]
+    SlackEnvAuth(#[source] SlackError),
+    #[error("`interzone up` is already running in {folder}{}; use that, or choose another folder (--folder)", url_suffix(.url.as_deref()))]
     AlreadyUp {
         folder: String,
-        /// Where it is, if that is known.
+        /// Its URL, if known.
         url: Option<String>,
     },
     #[error(
-        "{folder} has a {name} that `interzone up` did not make; choose another place (--folder)"
+        "{folder} contains a {name} that was not created by `interzone up`; choose another folder (--folder)"
     )]
     ForeignFolder { folder: String, name: &'static str },
-    #[error("outgoing connections cannot be set up: {0}")]
+    #[error("cannot set up outgoing connections: {0}")]
     Http(#[source] reqwest::Error),
     #[error("agent {id:?} cannot be started: {source}")]
     Agent {
@@ -73,74 +75,78 @@ pub(crate) enum StartError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("agent {id:?} needs a secret, and {place} has none; put it there")]
-    NoSecret {
+    #[error("agent {id:?} needs a secret, and {location} contains none; set it")]
+    MissingSecret {
         id: String,
-        /// Where it should be.
-        place: String,
+        /// Location of the secret.
+        location: String,
     },
     #[cfg(not(feature = "aws"))]
-    #[error("agent {id:?} is on Bedrock, which this build knows nothing of; build it with `aws`")]
+    #[error(
+        "agent {id:?} needs AWS support, which this build does not have; build it with feature `aws`"
+    )]
     NoAws { id: String },
     #[error("the agents cannot be registered: {0}")]
     Hub(#[source] HubError),
-    #[error("{address} is in use; stop whoever uses it, or choose another address ({way})")]
+    #[error(
+        "{address} is in use; stop the program that uses it, or choose another address ({setting})"
+    )]
     AddressInUse {
         address: SocketAddr,
-        /// Where the address is chosen.
-        way: &'static str,
+        /// Setting of the address.
+        setting: &'static str,
     },
-    #[error("{address} cannot be listened on: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Address {
         address: SocketAddr,
         #[source]
         source: io::Error,
     },
-    #[error("the system gives no thread for the audit: {0}")]
+    #[error("cannot start the audit thread: {0}")]
     Thread(#[source] io::Error),
-    #[error("the audit log {} cannot be opened: {source}", path.display())]
+    #[error("cannot open the audit log {}: {source}", path.display())]
     Audit {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("the path of this program, which reads files, is not known: {0}")]
+    #[error("cannot determine the path of this program: {0}")]
     FileReader(#[source] io::Error),
     #[error(transparent)]
     Backup(BackupError),
-    #[error("signals cannot be listened for: {0}")]
+    #[error("cannot listen for signals: {0}")]
     Signals(#[source] io::Error),
     #[error(
-        "the store failed, so this process ends: {0}; look at the disk, then start it again: all that was acknowledged is there"
+        "the store failed, so this process ends: {0}; check the disk, then restart: all acknowledged data is stored"
     )]
     StoreFailed(String),
-    #[error("stopped at once, with work unfinished; it is taken up again at the next start")]
-    Cut,
+    #[error("stopped immediately, with unfinished work; it is resumed at the next start")]
+    Interrupted,
 }
 
-fn at(url: Option<&str>) -> String {
+fn url_suffix(url: Option<&str>) -> String {
     url.map(|url| format!(", at {url}")).unwrap_or_default()
 }
 
-/// An error with what lies under it, which names the file or the server.
+/// Returns an error with its causes, which name the file or the server.
 fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
-        told = format!("{told}: {next}");
+        text = format!("{text}: {next}");
         cause = next.source();
     }
-    told
+    text
 }
 
-/// What is wrong with an address that cannot be had. `way` says where it is chosen.
-pub(super) fn cannot_listen(
+/// Returns the error for an address that cannot be bound. `setting` names the setting of the address.
+pub(super) fn listen_error(
     address: SocketAddr,
-    way: &'static str,
+    setting: &'static str,
     source: io::Error,
 ) -> StartError {
     match source.kind() {
-        io::ErrorKind::AddrInUse => StartError::AddressInUse { address, way },
+        io::ErrorKind::AddrInUse => StartError::AddressInUse { address, setting },
         _ => StartError::Address { address, source },
     }
 }

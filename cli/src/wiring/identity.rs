@@ -1,21 +1,21 @@
-//! Whose tokens are believed: those of an issuer outside, or of the built-in one.
+//! Token verification: external or built-in issuer.
 
-use super::{StartError, store::Opened};
+use super::{StartError, store::OpenStore};
 use crate::config::Config;
-use interzone_edge::auth::{AuthOptions, Authenticator, Introspection, Keys};
+use interzone_edge::auth::{AuthOptions, Authenticator, Introspection, KeyConfig};
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{Issuer, IssuerOptions, Scope};
-use interzone_edge::tls::Trust;
+use interzone_edge::issuer::{Issuer, IssuerOptions, ScopeDefinition};
+use interzone_edge::tls::TrustRoots;
 use interzone_execution::console::{CHANGE_SCOPE, CONTENT_SCOPE};
 use interzone_protocol::acp;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Who vouches for callers.
+/// Token verification of a zone.
 pub(super) struct Identity {
     pub(super) auth: Arc<Authenticator>,
-    /// The built-in one, if it is in use.
+    /// The built-in issuer, if it is used.
     pub(super) issuer: Option<Issuer>,
     pub(super) issuer_url: String,
     pub(super) token_url: String,
@@ -24,8 +24,8 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) async fn start(
         config: &Config,
-        store: &Opened,
-        trust: &Trust,
+        store: &OpenStore,
+        trust: &TrustRoots,
         background: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> Result<Self, StartError> {
@@ -33,8 +33,8 @@ impl Identity {
         let (issuer, issuer_url, keys) = match &oauth.issuer {
             Some(url) => {
                 let keys = match &oauth.jwks_url {
-                    Some(keys) => Keys::Jwks(keys.clone()),
-                    None => Keys::Discovered,
+                    Some(keys) => KeyConfig::Jwks(keys.clone()),
+                    None => KeyConfig::Discovered,
                 };
                 (None, url.clone(), keys)
             }
@@ -45,12 +45,12 @@ impl Identity {
                     ..IssuerOptions::new(
                         config.execution.public_url.as_str(),
                         oauth.audience.clone(),
-                        scopes(),
+                        grantable_scopes(),
                     )
                 };
-                let issuer = Issuer::open(store.keep(), options).await?;
-                background.spawn(issuer.clone().keep_current(stop.clone()));
-                let keys = Keys::Local(Arc::new(issuer.clone()));
+                let issuer = Issuer::open(store.issuer_store(), options).await?;
+                background.spawn(issuer.clone().run_reload_loop(stop.clone()));
+                let keys = KeyConfig::Local(Arc::new(issuer.clone()));
                 let url = issuer.url().to_owned();
                 (Some(issuer), url, keys)
             }
@@ -67,7 +67,7 @@ impl Identity {
             introspection,
             leeway: oauth.leeway,
             trust: trust.clone(),
-            clock: Clock::machine(),
+            clock: Clock::system(),
         })?;
         let token_url = match &issuer {
             Some(issuer) => format!("{}/oauth2/token", issuer.url()),
@@ -82,35 +82,41 @@ impl Identity {
     }
 }
 
-/// All scopes that the built-in issuer may grant, with what they mean to a person who is asked.
-pub(crate) fn scopes() -> Vec<Scope> {
-    let mut scopes: Vec<Scope> = acp::Scope::ALL
+/// Returns all scopes that the built-in issuer can grant, with the descriptions shown on the consent page.
+pub(crate) fn grantable_scopes() -> Vec<ScopeDefinition> {
+    let mut scopes: Vec<ScopeDefinition> = acp::Scope::ALL
         .into_iter()
-        .map(|scope| Scope::new(scope.name(), meaning(scope)))
+        .map(|scope| ScopeDefinition::new(scope.name(), scope_description(scope)))
         .collect();
     let operate = acp::Scope::Operate;
-    scopes.push(Scope::new(operate.name(), meaning(operate)));
-    for (name, meaning) in [
-        (CONTENT_SCOPE, "see in the console what was said, and files"),
+    scopes.push(ScopeDefinition::new(
+        operate.name(),
+        scope_description(operate),
+    ));
+    for (name, description) in [
+        (
+            CONTENT_SCOPE,
+            "see message contents and files in the console",
+        ),
         (
             CHANGE_SCOPE,
-            "call tasks off and send again what was given up",
+            "cancel tasks and resend dead letters in the console",
         ),
     ] {
-        scopes.push(Scope::new(name, meaning));
+        scopes.push(ScopeDefinition::new(name, description));
     }
     scopes
 }
 
-fn meaning(scope: acp::Scope) -> &'static str {
+fn scope_description(scope: acp::Scope) -> &'static str {
     match scope {
-        acp::Scope::AgentIdentify => "know who you are",
+        acp::Scope::AgentIdentify => "see your identity",
         acp::Scope::TasksRead => "read and watch your tasks",
-        acp::Scope::TasksWrite => "begin tasks and add to them",
-        acp::Scope::TasksCancel => "call your tasks off",
+        acp::Scope::TasksWrite => "create and continue tasks",
+        acp::Scope::TasksCancel => "cancel your tasks",
         acp::Scope::StreamsRead => "watch your streams",
-        acp::Scope::StreamsWrite => "begin streams, speak on them and end them",
-        acp::Scope::NotificationsReceive => "have events of your tasks sent elsewhere",
-        acp::Scope::Operate => "look after the server: its metrics, and who asked it for what",
+        acp::Scope::StreamsWrite => "start, write to and end streams",
+        acp::Scope::NotificationsReceive => "send events of your tasks to a URL",
+        acp::Scope::Operate => "operate the server: metrics and request log",
     }
 }

@@ -1,4 +1,4 @@
-//! What the parts of a zone are told, from the configuration.
+//! Options of the Execution Zone's components, created from the configuration.
 
 use super::StartError;
 use crate::config::{AuditConfig, Config, LimitsConfig};
@@ -7,11 +7,11 @@ use interzone_edge::budget::{MemoryBudget, Shares};
 use interzone_edge::egress::Egress;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Metrics;
-use interzone_execution::Operator;
+use interzone_execution::OperatorInfo;
+use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::FileReader;
-use interzone_execution::intake::Intake;
-use interzone_execution::webhooks::WebhookCarrier;
-use interzone_execution::workers::{CarrierOptions, WorkerOptions};
+use interzone_execution::webhooks::WebhookDelivery;
+use interzone_execution::workers::{DeliveryOptions, WorkerOptions};
 use interzone_hub::{Limits, RetryPolicy};
 use interzone_protocol::acp::Provider;
 use std::io;
@@ -19,81 +19,83 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
-    let usual = HttpLimits::default();
+    let defaults = HttpLimits::default();
     let shares = Shares {
         address: config.address_share,
         principal: config.principal_share,
     };
     HttpLimits {
-        body: config.body,
-        bodies: memory_budget(config),
-        answers: memory_budget(config),
+        body_bytes: config.body,
+        body_memory: memory_budget(config),
+        response_memory: memory_budget(config),
         shares,
         header_bytes: config.headers,
-        handshake: config.handshake_time,
-        header_time: config.header_time,
-        body_time: config.body_time,
-        body_rate: config.body_rate,
-        request_time: config.request_time,
-        idle: config.idle_time,
-        stall: config.stall_time,
-        watches: config.watches,
-        connections: fit_connections(config.connections, raise_open_files()),
+        handshake_timeout: config.handshake_timeout,
+        header_timeout: config.header_timeout,
+        body_timeout: config.body_timeout,
+        min_body_rate: config.min_body_rate,
+        request_timeout: config.request_timeout,
+        idle_timeout: config.idle_timeout,
+        stall_timeout: config.stall_timeout,
+        watches_per_principal: config.watches,
+        connections: limit_connections(config.connections, raise_open_files()),
         requests: config.requests,
-        arriving: config.arriving,
-        heads: u64::try_from(config.heads).unwrap_or(u64::MAX),
-        ..usual
+        receiving_requests: config.pending_bodies,
+        partial_head_bytes: u64::try_from(config.head_memory).unwrap_or(u64::MAX),
+        ..defaults
     }
 }
 
-/// Memory that callers share, for bodies, for answers or for what agents are given.
+/// Creates a memory budget that callers share, for bodies, responses or agent input.
 fn memory_budget(config: &LimitsConfig) -> MemoryBudget {
     let shares = Shares {
         address: config.address_share,
         principal: config.principal_share,
     };
-    // Whatever one body may have, the share of one principal has room for it.
-    let several = config.principal_share.max(4);
-    let bytes = config.body.saturating_mul(several).max(512 << 20);
+    // The share of one principal must fit the largest body.
+    let shares_of_body = config.principal_share.max(4);
+    let bytes = config.body.saturating_mul(shares_of_body).max(512 << 20);
     MemoryBudget::with_shares(bytes, shares)
 }
 
-/// Open files that are not connections of callers: stores, files, agents, connections to others.
-const OTHER_FILES: u64 = 256;
+/// Open files reserved for other uses than client connections: stores, files, agents, outgoing connections.
+const RESERVED_FILES: u64 = 256;
 
-/// As many connections as the limit of open files leaves room for. Without this, one address with its share of
-/// `limits.connections` could take all descriptors of a process that has few.
-fn fit_connections(wanted: usize, open_files: Option<u64>) -> usize {
+/// Limits the connections to what the open file limit allows. Otherwise one address with its share of
+/// `limits.connections` could use up all file descriptors of a process with a low limit.
+fn limit_connections(wanted: usize, open_files: Option<u64>) -> usize {
     let Some(open_files) = open_files else {
         return wanted;
     };
-    let most = open_files.saturating_sub(OTHER_FILES).max(open_files / 2);
-    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-    // A few less make no difference to anyone.
-    if most < wanted / 2 {
+    let max = open_files
+        .saturating_sub(RESERVED_FILES)
+        .max(open_files / 2);
+    let max = usize::try_from(max).unwrap_or(usize::MAX).max(1);
+    // A small reduction is not worth a warning.
+    if max < wanted / 2 {
         tracing::warn!(
             open_files,
-            connections = most,
-            "the limit of open files allows fewer connections than limits.connections"
+            connections = max,
+            "open file limit reduces maximum connections"
         );
     }
-    wanted.min(most)
+    wanted.min(max)
 }
 
-/// Raises the soft limit of open files to the hard one, and says what it is then; `None` if there is none.
+/// Raises the soft limit of open files to the hard one, and returns the limit; `None` if unlimited.
 #[cfg(unix)]
 fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
+    let current = getrlimit(Resource::Nofile);
     let raised = Rlimit {
-        current: now.maximum,
-        maximum: now.maximum,
+        current: current.maximum,
+        maximum: current.maximum,
     };
     match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => now.maximum,
+        Ok(()) => current.maximum,
         Err(error) => {
-            tracing::warn!(%error, "the limit of open files could not be raised");
-            now.current
+            tracing::warn!(%error, "cannot raise open file limit");
+            current.current
         }
     }
 }
@@ -106,14 +108,14 @@ fn raise_open_files() -> Option<u64> {
 pub(super) fn hub_limits(config: &Config) -> Limits {
     Limits {
         attempts: config.work.attempts,
-        stream_idle: config.limits.stream_idle,
+        stream_idle_timeout: config.limits.stream_idle_timeout,
         ..Limits::default()
     }
 }
 
-/// The reader of files that callers send: this binary once more, for each file.
+/// Creates the reader of attachments, which runs this binary for each file.
 pub(super) fn file_reader(config: &Config) -> io::Result<FileReader> {
-    // The link leads to the binary that runs, also after an upgrade has put another one in its place.
+    // The link refers to the running binary, even after an upgrade has replaced it.
     let program = match cfg!(target_os = "linux") {
         true => PathBuf::from("/proc/self/exe"),
         false => std::env::current_exe()?,
@@ -127,36 +129,36 @@ pub(super) fn worker_options(
     egress: &Egress,
     reader: &FileReader,
 ) -> WorkerOptions {
-    // Two nodes of one name would take each other's work for their own.
-    let made_up = || uuid::Uuid::new_v4().simple().to_string();
-    let node = config.execution.node.clone().unwrap_or_else(made_up);
-    let usual = WorkerOptions::new(node);
+    // Random, as two nodes with the same name would take over each other's work.
+    let random_name = || uuid::Uuid::new_v4().simple().to_string();
+    let node = config.execution.node.clone().unwrap_or_else(random_name);
+    let defaults = WorkerOptions::new(node);
     WorkerOptions {
         lease: config.work.lease,
-        turn_timeout: config.work.turn,
+        turn_timeout: config.work.turn_timeout,
         retention: config.retention,
-        intake: Some(Arc::new(Intake::new(
+        attachments: Some(Arc::new(AttachmentLoader::new(
             egress.clone(),
             reader.clone(),
             config.attachments.clone(),
         ))),
         memory: memory_budget(&config.limits),
-        webhooks: CarrierOptions {
+        webhooks: DeliveryOptions {
             retry: RetryPolicy {
-                attempts: config.webhooks.attempts,
-                ..usual.webhooks.retry
+                max_attempts: config.webhooks.attempts,
+                ..defaults.webhooks.retry
             },
-            ..usual.webhooks
+            ..defaults.webhooks
         },
-        ..usual
+        ..defaults
     }
 }
 
-pub(super) fn webhooks(config: &Config, egress: Egress) -> WebhookCarrier {
-    WebhookCarrier {
+pub(super) fn webhooks(config: &Config, egress: Egress) -> WebhookDelivery {
+    WebhookDelivery {
         egress,
         secret: config.webhooks.secret.clone(),
-        bare: config.webhooks.bare,
+        params_only: config.webhooks.params_only,
     }
 }
 
@@ -171,8 +173,8 @@ pub(super) fn audit(config: &AuditConfig, metrics: &Arc<Metrics>) -> Result<Audi
     }
 }
 
-pub(super) fn operator(config: &Config) -> Operator {
-    Operator {
+pub(super) fn operator(config: &Config) -> OperatorInfo {
+    OperatorInfo {
         name: config.card.name.clone(),
         description: config.card.description.clone(),
         provider: Provider {
@@ -185,14 +187,14 @@ pub(super) fn operator(config: &Config) -> Operator {
 
 #[cfg(test)]
 mod tests {
-    use super::fit_connections;
+    use super::limit_connections;
 
     #[test]
-    fn connections_leave_open_files_for_everything_else() {
-        assert_eq!(fit_connections(20_000, None), 20_000);
-        assert_eq!(fit_connections(20_000, Some(65_536)), 20_000);
-        assert_eq!(fit_connections(20_000, Some(1_024)), 768);
-        assert_eq!(fit_connections(100, Some(1_024)), 100);
-        assert_eq!(fit_connections(20_000, Some(64)), 32);
+    fn connections_are_limited_by_open_files() {
+        assert_eq!(limit_connections(20_000, None), 20_000);
+        assert_eq!(limit_connections(20_000, Some(65_536)), 20_000);
+        assert_eq!(limit_connections(20_000, Some(1_024)), 768);
+        assert_eq!(limit_connections(100, Some(1_024)), 100);
+        assert_eq!(limit_connections(20_000, Some(64)), 32);
     }
 }

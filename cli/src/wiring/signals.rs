@@ -1,4 +1,4 @@
-//! When to stop: SIGINT and SIGTERM.
+//! Shutdown signals: SIGINT and SIGTERM.
 
 use super::StartError;
 use std::future::{Future, ready};
@@ -6,19 +6,19 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-/// How long those who are being answered have when the store has failed.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// Time for running requests to finish after the store has failed.
+const STORE_FAILURE_GRACE: Duration = Duration::from_secs(5);
 
-/// The signals that ask the process to end.
-pub(crate) struct Signals {
+/// Receiver of shutdown signals.
+pub(crate) struct ShutdownSignals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
 }
 
-impl Signals {
-    /// Listens from now on; before, a signal ends the process at once.
+impl ShutdownSignals {
+    /// Starts listening; before, a signal ends the process immediately.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -28,30 +28,31 @@ impl Signals {
         })
     }
 
-    /// Listens from now on.
+    /// Starts listening.
     #[cfg(not(unix))]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Waits for a signal, then lets `wind_up` stop everything in order; a second signal stops at once. When the store
-    /// has failed, everything stops without a signal.
+    /// Waits for a signal, then awaits `wind_up`, the orderly shutdown; a second signal stops immediately. If the
+    /// store fails, shuts down without a signal.
     ///
     /// # Errors
-    /// It was stopped at once, or the store has failed.
-    pub(crate) async fn then(
+    /// It was stopped immediately, or the store has failed.
+    pub(crate) async fn shut_down_on_signal(
         &mut self,
         store_failed: impl Future<Output = String>,
-        wind_up: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
-        self.then_within(LAST_ANSWERS, store_failed, wind_up).await
+        self.shut_down_with_grace(STORE_FAILURE_GRACE, store_failed, shutdown)
+            .await
     }
 
-    async fn then_within(
+    async fn shut_down_with_grace(
         &mut self,
-        last_answers: Duration,
+        store_failure_grace: Duration,
         store_failed: impl Future<Output = String>,
-        wind_up: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
         let mut store_failed = pin!(store_failed);
         let reason = tokio::select! {
@@ -59,10 +60,10 @@ impl Signals {
             reason = &mut store_failed => Some(reason),
         };
         let Some(reason) = reason else {
-            tracing::info!("stopping; a second signal stops at once");
+            tracing::info!("stopping; a second signal stops immediately");
             tokio::select! {
-                () = wind_up => {}
-                () = self.next() => return Err(StartError::Cut),
+                () = shutdown => {}
+                () = self.next() => return Err(StartError::Interrupted),
             }
             // The disk may fail while the store is closed.
             return tokio::select! {
@@ -71,17 +72,17 @@ impl Signals {
                 () = ready(()) => Ok(()),
             };
         };
-        tracing::error!(reason, "the store failed; stopping, to be started again");
+        tracing::error!(reason, "store failed, stopping for restart");
         tokio::select! {
-            () = wind_up => {}
+            () = shutdown => {}
             () = self.next() => {}
-            // Nothing that still runs can be written.
-            () = tokio::time::sleep(last_answers) => {}
+            // Running work can no longer be stored.
+            () = tokio::time::sleep(store_failure_grace) => {}
         }
         Err(StartError::StoreFailed(reason))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     #[cfg(unix)]
     async fn next(&mut self) {
         tokio::select! {
@@ -90,10 +91,10 @@ impl Signals {
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     #[cfg(not(unix))]
     async fn next(&mut self) {
-        // Without a console there is none, and whoever ends the process does so at once.
+        // Without a console there are no signals; the process is then ended immediately.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -106,13 +107,13 @@ mod tests {
     use std::future::pending;
 
     #[tokio::test]
-    async fn failed_store_stops_the_process_even_if_something_does_not_end() {
-        let mut signals = Signals::listen().unwrap();
+    async fn failed_store_stops_process_even_if_shutdown_hangs() {
+        let mut signals = ShutdownSignals::listen().unwrap();
         let failed = || ready("fsync: input/output error".to_owned());
         for stopped in [
-            signals.then(failed(), ready(())).await,
+            signals.shut_down_on_signal(failed(), ready(())).await,
             signals
-                .then_within(Duration::ZERO, failed(), pending())
+                .shut_down_with_grace(Duration::ZERO, failed(), pending())
                 .await,
         ] {
             let Err(StartError::StoreFailed(reason)) = stopped else {

@@ -1,27 +1,27 @@
-//! Opening the store: the only place that names a concrete one.
+//! Opens the store; the only module that names a concrete one.
 
-use super::keep::StoreKeep;
+use super::issuer_store::IssuerStoreAdapter;
 use crate::config::{StoreConfig, StoreUrl};
-use interzone_edge::issuer::Keep;
+use interzone_edge::issuer::IssuerStore;
 use interzone_hub::ports::{RecordStore, Store, StoreError};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
-use interzone_store::{Backup, BackupError};
+use interzone_store::{BackupError, BackupSummary};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server waits for the lock of its store: `interzone client` and `interzone person` hold it
-/// for a moment when they make a new one.
+/// Time that a server waits for the lock of its store: `interzone client` and `interzone user` hold it briefly
+/// when they create a new one.
 const LOCK_WAIT: Duration = Duration::from_secs(3);
 
 /// An open store.
-pub(super) enum Opened {
+pub(super) enum OpenStore {
     Sqlite(Arc<SqliteStore>),
     Postgres(Arc<PostgresStore>),
 }
 
-impl Opened {
+impl OpenStore {
     pub(super) async fn open(config: &StoreConfig) -> Result<Self, StoreError> {
         match &config.url {
             StoreUrl::Sqlite(path) => {
@@ -34,7 +34,7 @@ impl Opened {
                 Ok(Self::Sqlite(Arc::new(store)))
             }
             StoreUrl::Postgres(url) => {
-                let store = PostgresStore::connect(url.expose(), postgres(config)).await?;
+                let store = PostgresStore::connect(url.expose(), postgres_options(config)).await?;
                 Ok(Self::Postgres(Arc::new(store)))
             }
         }
@@ -47,18 +47,18 @@ impl Opened {
         }
     }
 
-    pub(super) fn keep(&self) -> Arc<dyn Keep> {
+    pub(super) fn issuer_store(&self) -> Arc<dyn IssuerStore> {
         match self {
-            Self::Sqlite(store) => Arc::new(StoreKeep(store.clone())),
-            Self::Postgres(store) => Arc::new(StoreKeep(store.clone())),
+            Self::Sqlite(store) => Arc::new(IssuerStoreAdapter(store.clone())),
+            Self::Postgres(store) => Arc::new(IssuerStoreAdapter(store.clone())),
         }
     }
 
-    /// Waits until the store cannot go on in this process, and says why. One on a server never does that: it comes back
-    /// by itself.
-    pub(super) fn failed(&self) -> impl Future<Output = String> + Send + use<> {
+    /// Waits until the store fails permanently, and returns the reason. PostgreSQL never does: the connection is
+    /// re-established.
+    pub(super) fn wait_for_failure(&self) -> impl Future<Output = String> + Send + use<> {
         let failed = match self {
-            Self::Sqlite(store) => Some(store.failed()),
+            Self::Sqlite(store) => Some(store.wait_for_disk_failure()),
             Self::Postgres(_) => None,
         };
         async move {
@@ -69,13 +69,13 @@ impl Opened {
         }
     }
 
-    /// Lets go of the store in order. Whoever else still holds it has been told to stop.
+    /// Closes the store. Other users of it have been told to stop.
     pub(super) async fn close(self) {
         match self {
             Self::Sqlite(store) => match Arc::into_inner(store) {
                 Some(store) => store.close().await,
                 None => {
-                    tracing::debug!("the store is still in use and is closed with its last user")
+                    tracing::debug!("store still in use, closing with last reference")
                 }
             },
             Self::Postgres(store) => store.close(),
@@ -83,40 +83,47 @@ impl Opened {
     }
 }
 
-/// The issuer's records alone, which may be changed while a server runs on the same store.
+/// Opens only the issuer's records, which may be changed while a server uses the same store.
 ///
 /// # Errors
 /// The store cannot be opened.
-pub(crate) async fn records(config: &StoreConfig) -> Result<Arc<dyn Keep>, StoreError> {
+pub(crate) async fn issuer_records(
+    config: &StoreConfig,
+) -> Result<Arc<dyn IssuerStore>, StoreError> {
     let records = record_store(config).await?;
-    Ok(Arc::new(StoreKeep(records)))
+    Ok(Arc::new(IssuerStoreAdapter(records)))
 }
 
-/// Whether the store has the tables of this version. Nothing is changed.
+/// Returns true if the store has the schema of this version. Changes nothing.
 ///
 /// # Errors
 /// The store cannot be used.
 pub(crate) async fn store_is_current(config: &StoreConfig) -> Result<bool, StoreError> {
     match &config.url {
         StoreUrl::Sqlite(path) => SqliteRecords::is_current(path).await,
-        StoreUrl::Postgres(url) => PostgresStore::is_current(url.expose(), postgres(config)).await,
-    }
-}
-
-/// Copies the store to a new file. A server may run on it meanwhile.
-///
-/// # Errors
-/// The store cannot be read, or the file cannot be written.
-pub(crate) async fn backup(config: &StoreConfig, to: &Path) -> Result<Backup, BackupError> {
-    match &config.url {
-        StoreUrl::Sqlite(path) => interzone_store::sqlite::backup(path, to).await,
         StoreUrl::Postgres(url) => {
-            interzone_store::postgres::backup(url.expose(), postgres(config), to).await
+            PostgresStore::is_current(url.expose(), postgres_options(config)).await
         }
     }
 }
 
-/// All records, which may be read while a server runs on the same store.
+/// Copies the store to a new file, while a server may be using it.
+///
+/// # Errors
+/// The store cannot be read, or the file cannot be written.
+pub(crate) async fn backup(
+    config: &StoreConfig,
+    target: &Path,
+) -> Result<BackupSummary, BackupError> {
+    match &config.url {
+        StoreUrl::Sqlite(path) => interzone_store::sqlite::backup(path, target).await,
+        StoreUrl::Postgres(url) => {
+            interzone_store::postgres::backup(url.expose(), postgres_options(config), target).await
+        }
+    }
+}
+
+/// Opens the record store, while a server may be using it.
 ///
 /// # Errors
 /// The store cannot be opened.
@@ -124,13 +131,13 @@ pub(super) async fn record_store(config: &StoreConfig) -> Result<Arc<dyn RecordS
     match &config.url {
         StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteRecords::open(path).await?)),
         StoreUrl::Postgres(url) => {
-            let store = PostgresStore::connect(url.expose(), postgres(config)).await?;
+            let store = PostgresStore::connect(url.expose(), postgres_options(config)).await?;
             Ok(Arc::new(store))
         }
     }
 }
 
-fn postgres(config: &StoreConfig) -> PostgresOptions {
+fn postgres_options(config: &StoreConfig) -> PostgresOptions {
     PostgresOptions {
         schema: config.schema.clone(),
         pool_size: config.connections,

@@ -1,65 +1,66 @@
-//! Putting a Verification Zone together from its configuration, and taking it apart again.
+//! Assembles a Verification Zone from its configuration, and shuts it down.
 
+mod components;
+mod dependencies;
 mod execution;
-mod neighbours;
-mod parts;
 
-pub(crate) use execution::{zone_client, zone_scopes};
+pub(crate) use execution::{required_scopes, zone_client};
 
-use super::error::cannot_listen;
+use super::error::listen_error;
 use super::options::{audit, http_limits};
-use super::store::{Opened, record_store};
-use super::works::Works;
+use super::server_tasks::ServerTasks;
+use super::store::{OpenStore, record_store};
 use super::{StartError, TlsFiles};
-use crate::config::VerifyConfig;
+use crate::config::VerificationZoneConfig;
 use crate::version;
+use dependencies::{DependencyHealth, HealthProbes};
 use interzone_client::RetryPolicy;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
-use interzone_edge::tls::{ServerTls, TlsError, Trust};
+use interzone_edge::tls::{ServerTls, TlsError, TrustRoots};
 use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
 use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::api::auth::AuthTest;
-use interzone_verification::slack::install::Install;
+use interzone_verification::slack::install::InstallRoutes;
 use interzone_verification::slack::socket::SocketState;
 use interzone_verification::slack::tokens::{BotToken, Installation};
 use interzone_verification::workers::Workers;
-use interzone_verification::{Zone, ZoneOptions, router};
-use neighbours::{Looks, Neighbours};
+use interzone_verification::{VerificationOptions, VerificationState, router};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// A Verification Zone that serves.
-pub(crate) struct Verifying {
+/// A running Verification Zone.
+pub(crate) struct VerificationServer {
     url: String,
-    store: Opened,
+    store: OpenStore,
     hub: Hub,
-    works: Works<Workers>,
-    grace: Duration,
+    tasks: ServerTasks<Workers>,
+    shutdown_grace: Duration,
 }
 
-impl Verifying {
-    /// Starts a zone. `way` says where its address is chosen, in case it is taken. Slack and the Execution
-    /// Zone need not be there yet.
+impl VerificationServer {
+    /// Starts a zone. `setting` names the setting of its address, for the error if that is in use. Slack and
+    /// the Execution Zone need not be reachable yet.
     ///
     /// # Errors
-    /// Something that it needs is not there.
+    /// A dependency cannot be set up.
     pub(crate) async fn start(
-        mut config: VerifyConfig,
-        way: &'static str,
+        mut config: VerificationZoneConfig,
+        setting: &'static str,
     ) -> Result<Self, StartError> {
-        let mut works = Works::new();
-        let (stop, end) = (works.stop.clone(), works.end.clone());
-        let metrics = Arc::new(Metrics::new().of_build(version::NUMBER, version::COMMIT));
+        let mut tasks = ServerTasks::new();
+        let (stop, shutdown) = (tasks.stop.clone(), tasks.shutdown.clone());
+        let metrics =
+            Arc::new(Metrics::new().with_build_info(version::VERSION_NUMBER, version::COMMIT));
         let limits = http_limits(&config.limits);
-        let trust = Trust::system_and(&config.tls.trust)?;
-        let background = &mut works.background;
-        let listener = listen(&config, way, &limits, &metrics, background, &end).await?;
-        config.settle_port(listener.local_addr().port());
+        let trust = TrustRoots::system_and_files(&config.tls.trust)?;
+        let background = &mut tasks.background;
+        let listener = listen(&config, setting, &limits, &metrics, background, &shutdown).await?;
+        config.resolve_port(listener.local_addr().port());
         let config = &config;
-        let store = Opened::open(&config.store).await?;
+        let store = OpenStore::open(&config.store).await?;
         let hub = Hub::new(
             store.store(),
             Arc::new(SystemClock),
@@ -67,80 +68,85 @@ impl Verifying {
             Registry::default(),
             Limits::default(),
         );
-        // Before the workers take anything: what the last process held when it died is nobody's.
-        hub.store().take_over(hub.now()).await?;
+        // Before the workers claim anything: claims of the previous process are released.
+        hub.store().release_stale_claims(hub.now()).await?;
         let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
-        let tokens = parts::tokens(config, &slack, store.store())?;
-        // A zone that cannot open what it stored would refuse whole workspaces, and nobody would know why.
-        let workspaces = tokens.check().await?;
-        tracing::info!(workspaces, "workspaces have installed the app");
-        let neighbours = Arc::new(Neighbours::default());
-        let looks = Looks::new(config, &trust).map_err(StartError::Http)?;
-        works
+        let tokens = components::tokens(config, &slack, store.store())?;
+        // Checked at start: with an undecryptable token, all requests of that workspace would fail later.
+        let workspaces = tokens.check_stored_tokens().await?;
+        tracing::info!(workspaces, "loaded workspace installations");
+        let dependencies = Arc::new(DependencyHealth::default());
+        let probes = HealthProbes::new(config, &trust).map_err(StartError::Http)?;
+        tasks
             .background
-            .spawn(neighbours.clone().watch(looks, end.clone()));
-        let crew = works.crew.clone();
-        let zone = Zone::new(ZoneOptions {
+            .spawn(dependencies.clone().run(probes, shutdown.clone()));
+        let workers = tasks.workers.clone();
+        let zone = VerificationState::new(VerificationOptions {
             hub: hub.clone(),
             slack: slack.clone(),
             tokens: tokens.clone(),
             client: zone_client(config, RetryPolicy::default())?,
             signing_secret: config.slack.signing_secret.clone(),
-            install: parts::install(config, &slack, &tokens)?.map(Install::routes),
-            rules: parts::rules(&config.slack),
-            gates: parts::gates(config),
-            ask: parts::asks(&config.verification),
-            reply: parts::replies(&config.slack),
+            install: components::install_routes(config, &slack, &tokens)?
+                .map(InstallRoutes::routes),
+            rules: components::intake_rules(&config.slack),
+            gates: components::gate_options(config),
+            ask: components::ask_options(&config.verification),
+            reply: components::reply_options(&config.slack),
             limits,
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
             metrics_public: config.metrics_public,
-            checks: vec![Arc::new(move || crew.unwell())],
+            checks: vec![Arc::new(move || workers.not_ready_reason())],
             stop: stop.clone(),
         });
-        let options = parts::worker_options(config);
-        works.crew.begin(Workers::start(&zone, &options, &end));
-        let mut away = neighbours.checks();
-        away.push(Arc::new(move || {
-            (!tokens.trouble().is_empty()).then_some("slack_token")
+        let options = components::worker_options(config);
+        tasks
+            .workers
+            .set(Workers::start(&zone, &options, &shutdown));
+        let mut dependency_checks = dependencies.checks();
+        dependency_checks.push(Arc::new(move || {
+            (!tokens.warnings().is_empty()).then_some("slack_token")
         }));
-        if let Some(socket) = parts::socket(config, &slack, &trust, &zone)? {
+        if let Some(socket) = components::socket_mode(config, &slack, &trust, &zone)? {
             let state = socket.state();
-            let deaf = move || *state.borrow() != SocketState::Connected;
-            away.push(Arc::new(move || deaf().then_some("slack_socket")));
+            let is_disconnected = move || *state.borrow() != SocketState::Connected;
+            dependency_checks.push(Arc::new(move || {
+                is_disconnected().then_some("slack_socket")
+            }));
             let stop = stop.clone();
-            works.serving.spawn(async move {
+            tasks.listeners.spawn(async move {
                 socket.run(stop).await;
             });
         }
-        zone.look_after(away);
-        let grace = config.verification.grace;
-        works
-            .serving
+        zone.set_dependency_checks(dependency_checks);
+        let grace = config.verification.shutdown_grace;
+        tasks
+            .listeners
             .spawn(listener.serve(router(zone), stop, grace));
         let url = config.verification.public_url.as_str();
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             store,
             hub,
-            works,
-            grace,
+            tasks,
+            shutdown_grace: grace,
         })
     }
 
-    /// How Slack and browsers reach it.
+    /// Returns the URL that Slack and browsers use.
     pub(crate) fn public_url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until its store cannot go on in this process, and says why.
+    /// Waits until the store fails permanently, and returns the reason.
     pub(crate) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
-        self.store.failed()
+        self.store.wait_for_failure()
     }
 
-    /// Takes no more events, lets answers that grow finish, hands the rest back, lets go of the store.
-    pub(crate) async fn wind_up(self) {
-        self.works.wind_up(self.grace, async {}).await;
+    /// Stops accepting events, waits for running answers, releases the remaining work and closes the store.
+    pub(crate) async fn shut_down(self) {
+        self.tasks.shut_down(self.shutdown_grace, async {}).await;
         drop(self.hub);
         self.store.close().await;
         tracing::info!("stopped");
@@ -148,15 +154,15 @@ impl Verifying {
 }
 
 async fn listen(
-    config: &VerifyConfig,
-    way: &'static str,
+    config: &VerificationZoneConfig,
+    setting: &'static str,
     limits: &interzone_edge::limits::HttpLimits,
     metrics: &Arc<Metrics>,
     background: &mut JoinSet<()>,
-    end: &CancellationToken,
+    shutdown: &CancellationToken,
 ) -> Result<Listener, StartError> {
     let Some(files) = &config.tls.server else {
-        // The configuration of this zone always names one.
+        // The configuration of this zone always contains a certificate.
         return Err(TlsError::Missing {
             path: "cert.pem".into(),
         }
@@ -169,35 +175,39 @@ async fn listen(
     })?;
     background.spawn(
         tls.clone()
-            .reload_when_changed(config.tls.reload, end.clone()),
+            .reload_when_changed(config.tls.reload_interval, shutdown.clone()),
     );
     let address = config.verification.listen;
     let listener = Listener::bind(address, tls, limits.clone(), metrics.clone()).await;
-    listener.map_err(|error| cannot_listen(address, way, error))
+    listener.map_err(|error| listen_error(address, setting, error))
 }
 
-/// How many workspaces have installed the app, if every token that is stored can be opened. A zone may run
-/// on the same store.
+/// Returns the number of workspaces that have installed the app, after decrypting every stored token. A zone
+/// may be running on the same store.
 ///
 /// # Errors
-/// One cannot, or the store does not answer.
-pub(crate) async fn workspaces(config: &VerifyConfig) -> Result<usize, StartError> {
-    let trust = Trust::system_and(&config.tls.trust)?;
+/// A token cannot be decrypted, or the store fails.
+pub(crate) async fn installed_workspaces(
+    config: &VerificationZoneConfig,
+) -> Result<usize, StartError> {
+    let trust = TrustRoots::system_and_files(&config.tls.trust)?;
     let slack = Slack::new(config.slack.api_url.as_str(), &trust)?;
     let records = record_store(&config.store).await?;
-    Ok(parts::tokens(config, &slack, records)?.check().await?)
+    Ok(components::tokens(config, &slack, records)?
+        .check_stored_tokens()
+        .await?)
 }
 
-/// Whose the bot's token is, as Slack says.
+/// Returns the owner of the bot token, according to Slack.
 ///
 /// # Errors
-/// Slack cannot be reached, or does not take the token.
-pub(crate) async fn whose_token(config: &VerifyConfig) -> Result<AuthTest, StartError> {
-    let trust = Trust::system_and(&config.tls.trust)?;
-    let slack = Slack::new(config.slack.api_url.as_str(), &trust)?.hasty();
+/// Slack cannot be reached, or rejects the token.
+pub(crate) async fn token_owner(config: &VerificationZoneConfig) -> Result<AuthTest, StartError> {
+    let trust = TrustRoots::system_and_files(&config.tls.trust)?;
+    let slack = Slack::new(config.slack.api_url.as_str(), &trust)?.fail_fast();
     let token = config.slack.bot_token.as_ref();
     let token = token.map_or("", |token| token.expose());
-    let token = BotToken::new(token).map_err(StartError::SlackVariable)?;
-    let found = slack.auth_test(&Installation::unknown(token)).await;
-    found.map_err(StartError::SlackAround)
+    let token = BotToken::new(token).map_err(StartError::SlackEnvToken)?;
+    let found = slack.auth_test(&Installation::from_token(token)).await;
+    found.map_err(StartError::SlackEnvAuth)
 }

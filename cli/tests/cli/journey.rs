@@ -1,5 +1,5 @@
-//! The whole way with the real binary: a zone of one's own, a question, a file; a task that is watched
-//! here and called off there; the checks; tokens and clients; and an orderly end.
+//! End-to-end tests with the real binary: questions and files, watching and canceling tasks, the checks, tokens and
+//! clients, and shutdown.
 
 #![expect(
     clippy::expect_used,
@@ -17,13 +17,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Long enough for the slowest machine that builds this; nobody waits for it unless something hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for the slowest build machine; only reached if something hangs.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn interzone(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_interzone"));
     command.current_dir(folder).stdin(Stdio::null());
-    // Whoever runs the tests may have a Slack or a model of their own, which are none of ours.
+    // The developer's environment may have Slack or model credentials.
     for name in [
         "INTERZONE_URL",
         "INTERZONE_TOKEN",
@@ -41,26 +41,26 @@ pub(crate) fn interzone(folder: &Path) -> Command {
     command
 }
 
-/// `interzone up` on a free port, in a folder of its own.
-pub(crate) struct Zone {
+/// `interzone up` on a free port, in its own folder.
+pub(crate) struct UpZone {
     child: Program,
     folder: TempDir,
     pub(crate) url: String,
-    /// What it said of itself.
+    /// JSON output when ready.
     pub(crate) ready: Value,
 }
 
-impl Zone {
+impl UpZone {
     pub(crate) fn up() -> Self {
         Self::up_with(|command| command.args(["--listen", "127.0.0.1:0"]))
     }
 
-    /// With more said, on the command line or in the environment.
+    /// Starts it with more arguments or environment variables.
     pub(crate) fn up_with(more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         Self::up_in(tempfile::tempdir().unwrap(), more)
     }
 
-    /// In a folder that is there already.
+    /// Starts it in an existing folder.
     pub(crate) fn up_in(folder: TempDir, more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let mut command = interzone(folder.path());
         let command = more(command.args(["up", "--output", "json"]));
@@ -80,8 +80,8 @@ impl Zone {
         self.folder.path()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
-        Run::of(interzone(self.path()).args(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::from_output(interzone(self.path()).args(arguments).output().unwrap())
     }
 
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
@@ -92,34 +92,34 @@ impl Zone {
         serde_json::from_str(text).unwrap_or_else(|_| panic!("{arguments:?}: {run:?}"))
     }
 
-    /// Ends it as an operator does, and waits for it.
-    pub(crate) fn stop(self) -> Run {
+    /// Stops it with SIGTERM and waits for it.
+    pub(crate) fn stop(self) -> CommandOutput {
         self.stop_and_keep().0
     }
 
-    /// As [`stop`](Self::stop), and keeps the folder.
-    pub(crate) fn stop_and_keep(self) -> (Run, TempDir) {
+    /// As [`stop`](Self::stop), and returns the folder.
+    pub(crate) fn stop_and_keep(self) -> (CommandOutput, TempDir) {
         terminate(&self.child);
         self.wait_and_keep()
     }
 
-    /// The id of its process.
-    pub(crate) fn process(&self) -> u32 {
+    /// Returns the process id.
+    pub(crate) fn process_id(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// The folder that it was started in.
+    /// Returns the folder that it was started in.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Waits until it ends by itself, and keeps the folder.
-    pub(crate) fn wait_and_keep(mut self) -> (Run, TempDir) {
+    /// Waits until it exits, and returns the folder.
+    pub(crate) fn wait_and_keep(mut self) -> (CommandOutput, TempDir) {
         let status = self.child.0.wait().unwrap();
         let mut stderr = String::new();
         let mut pipe = self.child.0.stderr.take().unwrap();
         pipe.read_to_string(&mut stderr).unwrap();
-        let run = Run {
+        let run = CommandOutput {
             code: status.code(),
             stdout: String::new(),
             stderr,
@@ -128,7 +128,7 @@ impl Zone {
     }
 }
 
-/// A program that does not outlive its test, even where that fails on the way.
+/// A process that is killed at the end of its test, even if that fails.
 pub(crate) struct Program(pub(crate) Child);
 
 impl Program {
@@ -145,14 +145,14 @@ impl Drop for Program {
 }
 
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Run {
-    fn of(output: Output) -> Self {
+impl CommandOutput {
+    fn from_output(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -161,7 +161,7 @@ impl Run {
     }
 }
 
-/// SIGTERM, by the program that every system has for it.
+/// Sends SIGTERM, with the `kill` program.
 pub(crate) fn terminate(child: &Program) {
     let status = Command::new("kill")
         .args(["-TERM", &child.0.id().to_string()])
@@ -170,11 +170,11 @@ pub(crate) fn terminate(child: &Program) {
 }
 
 pub(crate) fn first_line(stdout: ChildStdout) -> String {
-    next_line(&lines_of(stdout))
+    next_line(&read_lines(stdout))
 }
 
-/// The lines of a program as they come.
-fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+/// Returns a receiver of the lines of a pipe.
+fn read_lines(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
@@ -187,10 +187,12 @@ fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 }
 
 fn next_line(lines: &mpsc::Receiver<String>) -> String {
-    lines.recv_timeout(PATIENCE).expect("a line in time")
+    lines
+        .recv_timeout(TIMEOUT)
+        .expect("timed out waiting for a line")
 }
 
-/// Waits until somebody works at the task that is watched.
+/// Waits until the watched task is working.
 fn until_working(lines: &mpsc::Receiver<String>) {
     loop {
         let event: Value = serde_json::from_str(&next_line(lines)).unwrap();
@@ -201,15 +203,15 @@ fn until_working(lines: &mpsc::Receiver<String>) {
 }
 
 #[test]
-fn a_newcomer_gets_a_file() {
-    let zone = Zone::up();
+fn ask_saves_file() {
+    let zone = UpZone::up();
     let run = zone.run(&["ask", "file csv a,b"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let name = run.stderr.trim().strip_prefix("saved ").unwrap().to_owned();
     assert!(name.ends_with(".csv"), "{name}");
     let file = fs::read_to_string(zone.path().join(&name)).unwrap();
     assert!(file.starts_with("a,b"), "{file}");
-    // What is there stays.
+    // An existing file is not overwritten.
     let again = zone.json(&["ask", "file csv a,b"]);
     assert_eq!(again["task"]["status"], "COMPLETED");
     let second = again["files"][0].as_str().unwrap();
@@ -221,35 +223,36 @@ fn a_newcomer_gets_a_file() {
 }
 
 #[test]
-fn an_agent_cannot_drive_the_terminal() {
-    let zone = Zone::up();
-    let words = format!("echo {}", crate::HOSTILE.replace('\r', ""));
-    for form in ["text", "json"] {
-        let run = zone.run(&["ask", &words, "--output", form]);
+fn agent_output_is_escaped() {
+    let zone = UpZone::up();
+    let text = format!("echo {}", crate::HOSTILE.replace('\r', ""));
+    for format in ["text", "json"] {
+        let run = zone.run(&["ask", &text, "--output", format]);
         assert_eq!(run.code, Some(0), "{run:?}");
-        let wild = |c: &char| *c != '\n' && crate::HOSTILE.contains(*c) && !c.is_ascii_graphic();
-        assert_eq!(run.stdout.chars().find(wild), None, "{run:?}");
+        let is_unsafe =
+            |c: &char| *c != '\n' && crate::HOSTILE.contains(*c) && !c.is_ascii_graphic();
+        assert_eq!(run.stdout.chars().find(is_unsafe), None, "{run:?}");
         assert!(run.stdout.contains("owned"), "{run:?}");
     }
 }
 
 #[test]
-fn a_task_is_watched_here_and_called_off_there() {
-    let zone = Zone::up();
-    // What is printed is the id, as `ID=$(…)` takes it.
-    let made = zone.run(&["task", "create", "wait 500"]);
-    let id = made.stdout.trim_end_matches('\n');
-    assert_eq!(zone.json(&["task", "get", id])["taskId"], id, "{made:?}");
+fn canceled_task_ends_watch() {
+    let zone = UpZone::up();
+    // The output is only the id, for use as `ID=$(…)`.
+    let created = zone.run(&["task", "create", "wait 500"]);
+    let id = created.stdout.trim_end_matches('\n');
+    assert_eq!(zone.json(&["task", "get", id])["taskId"], id, "{created:?}");
     let mut watch = Program::spawn(
         interzone(zone.path())
             .args(["task", "watch", id, "--output", "json"])
             .stdout(Stdio::piped()),
     );
-    let lines = lines_of(watch.0.stdout.take().unwrap());
+    let lines = read_lines(watch.0.stdout.take().unwrap());
     until_working(&lines);
     assert_eq!(zone.run(&["task", "cancel", id]).code, Some(0));
     let mut last = Value::Null;
-    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+    while let Ok(line) = lines.recv_timeout(TIMEOUT) {
         last = serde_json::from_str(&line).unwrap();
     }
     assert_eq!(last["task"]["status"], "CANCELED", "{last}");
@@ -259,8 +262,8 @@ fn a_task_is_watched_here_and_called_off_there() {
 }
 
 #[test]
-fn a_question_is_answered() {
-    let zone = Zone::up();
+fn task_send_answers_question() {
+    let zone = UpZone::up();
     let run = zone.run(&["ask", "ask which colour?"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.stdout.contains("which colour?"), "{run:?}");
@@ -273,7 +276,7 @@ fn a_question_is_answered() {
     let watched = zone.run(&["task", "watch", id]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
     assert!(watched.stdout.contains("blue"), "{watched:?}");
-    // Nobody looks at a terminal here, and each state is a line all the same.
+    // Each state is printed on a line, although standard error is not a terminal.
     let states: Vec<&str> = watched
         .stderr
         .lines()
@@ -290,16 +293,16 @@ fn a_question_is_answered() {
 }
 
 #[test]
-fn a_stream_carries_an_answer() {
-    let zone = Zone::up();
-    let made = zone.run(&["stream", "start"]);
-    let id = made.stdout.trim_end_matches('\n');
+fn stream_watch_shows_answer() {
+    let zone = UpZone::up();
+    let created = zone.run(&["stream", "start"]);
+    let id = created.stdout.trim_end_matches('\n');
     let mut watch = Program::spawn(
         interzone(zone.path())
             .args(["stream", "watch", id])
             .stdout(Stdio::piped()),
     );
-    let lines = lines_of(watch.0.stdout.take().unwrap());
+    let lines = read_lines(watch.0.stdout.take().unwrap());
     assert_eq!(
         zone.run(&["stream", "send", id, "echo hello"]).code,
         Some(0)
@@ -312,8 +315,8 @@ fn a_stream_carries_an_answer() {
 }
 
 #[test]
-fn our_own_server_fails_no_check() {
-    let zone = Zone::up();
+fn own_server_passes_all_checks() {
+    let zone = UpZone::up();
     let report = zone.json(&["check", &zone.url]);
     let bad: Vec<&Value> = report["checks"]
         .as_array()
@@ -324,21 +327,21 @@ fn our_own_server_fails_no_check() {
     assert!(bad.is_empty(), "{bad:#?}");
     assert!(report["passed"].as_u64().unwrap() > 80, "{report}");
     assert_eq!(zone.run(&["check", &zone.url]).code, Some(0));
-    // Somebody who is not let in still learns something.
+    // Without credentials, some checks are skipped.
     let outside = tempfile::tempdir().unwrap();
     let ca = zone.path().join(".interzone/ca.pem");
     let run = interzone(outside.path())
         .args(["check", &zone.url, "--ca", ca.to_str().unwrap()])
         .output()
         .unwrap();
-    let run = Run::of(run);
+    let run = CommandOutput::from_output(run);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stdout.contains("skip  "), "{run:?}");
 }
 
 #[test]
-fn what_is_refused_is_explained() {
-    let zone = Zone::up();
+fn refusal_names_missing_scope() {
+    let zone = UpZone::up();
     let add = [
         "client",
         "add",
@@ -356,44 +359,52 @@ fn what_is_refused_is_explained() {
     .concat();
     assert_eq!(zone.run(&add).code, Some(0));
     let reader = ["--client-id", "r", "--client-secret-file", "r.secret"];
-    let ask = |words: &[&str]| zone.run(&[words, &reader[..]].concat());
+    let ask = |arguments: &[&str]| zone.run(&[arguments, &reader[..]].concat());
     let run = ask(&["ask", "hi"]);
     assert_eq!(run.code, Some(4), "{run:?}");
     assert!(run.stderr.contains("acp:tasks:write"), "{run:?}");
     assert_eq!(ask(&["task", "list"]).code, Some(0));
-    // A token for whatever it may, and checks of that, with a plain word of what it may not.
+    // The token covers the client's scopes; the missing ones are reported.
     let token = ask(&["token"]);
     assert_eq!(token.code, Some(0), "{token:?}");
     assert!(token.stderr.contains("acp:tasks:write"), "{token:?}");
     assert!(!token.stderr.contains("acp:tasks:read"), "{token:?}");
     let check = ask(&["check", &zone.url]);
     assert_eq!(check.code, Some(0), "{check:?}");
-    for word in [
-        "the token lacks acp:tasks:write, acp:tasks:cancel, ",
-        "the token lacks acp:tasks:write [",
+    for expected in [
+        "the token is missing acp:tasks:write, acp:tasks:cancel, ",
+        "the token is missing acp:tasks:write [",
         "pass  tasks.get refuses an unknown id",
     ] {
-        assert!(check.stdout.contains(word), "{word}: {}", check.stdout);
+        assert!(
+            check.stdout.contains(expected),
+            "{expected}: {}",
+            check.stdout
+        );
     }
     fs::write(zone.path().join("r.token"), token.stdout.trim()).unwrap();
     let check = zone.run(&["check", &zone.url, "--token-file", "r.token"]);
     assert_eq!(check.code, Some(0), "{check:?}");
-    assert!(check.stdout.contains("the token lacks acp:tasks:write ["));
+    assert!(
+        check
+            .stdout
+            .contains("the token is missing acp:tasks:write [")
+    );
     assert_eq!(zone.run(&["client", "remove", "r"]).code, Some(0));
     assert_eq!(ask(&["task", "list"]).code, Some(4));
     assert_eq!(zone.run(&["client", "add", "another"]).code, Some(0));
-    for rest in [
+    for arguments in [
         &["--name", "x", "--scope", "acp:*"][..],
         &["x", "--name", "y"],
         &[],
     ] {
-        let run = zone.run(&[&["client", "add"], rest].concat());
+        let run = zone.run(&[&["client", "add"], arguments].concat());
         assert_eq!(run.code, Some(2), "{run:?}");
     }
 
-    let run = zone.run(&["task", "get", "nobody"]);
+    let run = zone.run(&["task", "get", "unknown"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");
-    let error = zone.json(&["task", "get", "nobody"]);
+    let error = zone.json(&["task", "get", "unknown"]);
     assert_eq!(error["error"]["code"], -40001);
     let run = zone.run(&["ask", "hi", "--url", "https://127.0.0.1:1"]);
     assert_eq!(run.code, Some(3), "{run:?}");
@@ -403,8 +414,8 @@ fn what_is_refused_is_explained() {
 }
 
 #[test]
-fn a_person_agrees_in_a_browser() {
-    let zone = Zone::up();
+fn login_through_browser_prints_token() {
+    let zone = UpZone::up();
     let mut login = Program::spawn(
         interzone(zone.path())
             .args([
@@ -418,12 +429,15 @@ fn a_person_agrees_in_a_browser() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
-    let mut told = BufReader::new(login.0.stderr.take().unwrap()).lines();
-    assert_eq!(told.next().unwrap().unwrap(), "open this page and agree:");
-    let page = told.next().unwrap().unwrap().trim().to_owned();
-    let hint = told.next().unwrap().unwrap();
+    let mut stderr = BufReader::new(login.0.stderr.take().unwrap()).lines();
+    assert_eq!(
+        stderr.next().unwrap().unwrap(),
+        "open this page and approve the request:"
+    );
+    let page = stderr.next().unwrap().unwrap().trim().to_owned();
+    let hint = stderr.next().unwrap().unwrap();
     assert!(
-        hint.starts_with("as you, with the passphrase in "),
+        hint.starts_with("sign in as you, with the passphrase in "),
         "{hint}"
     );
     let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
@@ -433,7 +447,7 @@ fn a_person_agrees_in_a_browser() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime.unwrap().block_on(agree(&page, &passphrase, &ca));
+    runtime.unwrap().block_on(sign_in(&page, &passphrase, &ca));
     let token: Value = serde_json::from_str(&first_line(login.0.stdout.take().unwrap())).unwrap();
     assert_eq!(login.0.wait().unwrap().code(), Some(0));
     fs::write(
@@ -441,22 +455,22 @@ fn a_person_agrees_in_a_browser() {
         token["access_token"].as_str().unwrap(),
     )
     .unwrap();
-    // The person has no tasks, whoever else does.
+    // The user does not see tasks of the client.
     zone.json(&["ask", "echo mine"]);
     let list = zone.json(&["task", "list", "--token-file", "token"]);
     assert_eq!(list["tasks"].as_array().unwrap().len(), 0, "{list}");
     let run = zone.run(&["ask", "hi", "--token-file", "token"]);
     assert_eq!(run.code, Some(4), "{run:?}");
-    assert!(run.stderr.contains("lacks acp:tasks:write"), "{run:?}");
+    assert!(run.stderr.contains("is missing acp:tasks:write"), "{run:?}");
 }
 
 #[test]
-fn a_login_of_a_client_that_may_little_is_for_that() {
-    let zone = Zone::up();
+fn login_falls_back_to_client_scopes() {
+    let zone = UpZone::up();
     let add = ["client", "add", "few", "--id", "few", "--public"];
     let scope = ["--scope", "acp:agent:identify", "--scope", "acp:tasks:read"];
-    let back = ["--redirect-uri", "http://127.0.0.1/callback"];
-    let added = zone.run(&[&add[..], &scope, &back].concat());
+    let redirect = ["--redirect-uri", "http://127.0.0.1/callback"];
+    let added = zone.run(&[&add[..], &scope, &redirect].concat());
     assert_eq!(added.code, Some(0), "{added:?}");
     let mut login = Program::spawn(
         interzone(zone.path())
@@ -464,9 +478,9 @@ fn a_login_of_a_client_that_may_little_is_for_that() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
-    let mut told = BufReader::new(login.0.stderr.take().unwrap()).lines();
+    let mut stderr = BufReader::new(login.0.stderr.take().unwrap()).lines();
     let mut next_page = || loop {
-        let line = told.next().expect("a page").unwrap();
+        let line = stderr.next().expect("a page").unwrap();
         if let Some(page) = line.trim().strip_prefix("https://") {
             return format!("https://{page}");
         }
@@ -476,20 +490,20 @@ fn a_login_of_a_client_that_may_little_is_for_that() {
         .build()
         .unwrap();
     let ca = fs::read(zone.path().join(".interzone/ca.pem")).unwrap();
-    // The issuer sends back at once whoever asks for too much.
-    let sent_back = runtime.block_on(follow(&next_page(), &ca));
+    // The issuer redirects a request for too many scopes back at once.
+    let sent_back = runtime.block_on(open_page(&next_page(), &ca));
     assert_eq!(sent_back.as_u16(), 400);
     let page = next_page();
     assert!(!page.contains("scope="), "{page}");
     let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
     let (_, passphrase) = profile.split_once("passphrase = ").unwrap();
-    runtime.block_on(agree(&page, passphrase.trim().trim_matches('"'), &ca));
+    runtime.block_on(sign_in(&page, passphrase.trim().trim_matches('"'), &ca));
     assert!(!first_line(login.0.stdout.take().unwrap()).is_empty());
     assert_eq!(login.0.wait().unwrap().code(), Some(0));
 }
 
-/// A browser that is sent on from a page at once.
-async fn follow(page: &str, ca: &[u8]) -> reqwest::StatusCode {
+/// Opens a page that redirects at once, and returns the final status.
+async fn open_page(page: &str, ca: &[u8]) -> reqwest::StatusCode {
     let browser = reqwest::Client::builder()
         .tls_certs_merge([reqwest::Certificate::from_pem(ca).unwrap()])
         .build()
@@ -497,8 +511,8 @@ async fn follow(page: &str, ca: &[u8]) -> reqwest::StatusCode {
     browser.get(page).send().await.unwrap().status()
 }
 
-/// What a browser does: shows the page, sends the form, follows the way back.
-async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
+/// Signs in as a browser would: opens the page, submits the form, follows the redirect.
+async fn sign_in(page: &str, passphrase: &str, ca: &[u8]) {
     let browser = reqwest::Client::builder()
         .tls_certs_merge([reqwest::Certificate::from_pem(ca).unwrap()])
         .redirect(reqwest::redirect::Policy::none())
@@ -511,8 +525,8 @@ async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     for input in shown.split("<input type=\"hidden\"").skip(1) {
         let value = |name: &str| {
-            let (_, rest) = input.split_once(&format!("{name}=\"")).unwrap();
-            rest.split_once('"').unwrap().0.to_owned()
+            let (_, value) = input.split_once(&format!("{name}=\"")).unwrap();
+            value.split_once('"').unwrap().0.to_owned()
         };
         form.append_pair(&value("name"), &value("value"));
     }
@@ -529,7 +543,7 @@ async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
         .send()
         .await
         .unwrap();
-    let back = sent.headers().get("location").expect("the way back");
+    let back = sent.headers().get("location").expect("a redirect");
     let back = back.to_str().unwrap().to_owned();
     assert!(
         browser
@@ -543,8 +557,8 @@ async fn agree(page: &str, passphrase: &str, ca: &[u8]) {
 }
 
 #[test]
-fn a_second_zone_says_what_is_in_its_way() {
-    let zone = Zone::up();
+fn up_reports_address_and_folder_in_use() {
+    let zone = UpZone::up();
     let address = zone.url.replace("https://localhost", "127.0.0.1");
     let run = zone.run(&["up", "--folder", "other", "--listen", &address]);
     assert_eq!(run.code, Some(1), "{run:?}");
@@ -555,13 +569,13 @@ fn a_second_zone_says_what_is_in_its_way() {
     );
     let run = zone.run(&["up", "--listen", "127.0.0.1:0"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    let told = format!("runs already in .interzone, at {}", zone.url);
-    assert!(run.stderr.contains(&told), "{run:?}");
+    let message = format!("is already running in .interzone, at {}", zone.url);
+    assert!(run.stderr.contains(&message), "{run:?}");
 }
 
 #[test]
-fn a_zone_comes_back_as_it_was() {
-    let zone = Zone::up();
+fn up_keeps_data_across_restart() {
+    let zone = UpZone::up();
     let task = zone.json(&["task", "create", "echo kept"]);
     let id = task["taskId"].as_str().unwrap().to_owned();
     let profile = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
@@ -576,16 +590,16 @@ fn a_zone_comes_back_as_it_was() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
-    let welcome = first_line(zone.child.0.stdout.take().unwrap());
-    assert_eq!(welcome, format!("Interzone is up at {}", zone.url));
+    let banner = first_line(zone.child.0.stdout.take().unwrap());
+    assert_eq!(banner, format!("Interzone is up at {}", zone.url));
     let watched = zone.run(&["task", "watch", &id]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
     let again = fs::read_to_string(zone.path().join(".interzone/connection.toml")).unwrap();
     assert_eq!(again, profile);
 }
 
-/// A folder with a certificate and a small configuration.
-fn configured(zone: &Zone) -> TempDir {
+/// Creates a folder with a certificate and a small configuration.
+fn config_folder(zone: &UpZone) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["cert.pem", "key.pem"] {
         fs::copy(
@@ -601,16 +615,16 @@ fn configured(zone: &Zone) -> TempDir {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
-    let zone = Zone::up();
-    let folder = configured(&zone);
+fn second_signal_stops_immediately() {
+    let zone = UpZone::up();
+    let folder = config_folder(&zone);
     let mut child = Program::spawn(
         interzone(folder.path())
-            .arg("execute")
+            .args(["serve", "execution"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
-    let log = lines_of(child.0.stderr.take().unwrap());
+    let log = read_lines(child.0.stderr.take().unwrap());
     let ready = first_line(child.0.stdout.take().unwrap());
     let url = ready.rsplit(' ').next().unwrap();
     let add = [
@@ -644,7 +658,8 @@ fn a_second_signal_ends_it_at_once() {
         .args(["task", "create", "wait 500", "--output", "json"])
         .args(me)
         .output();
-    let task: Value = serde_json::from_str(&Run::of(create.unwrap()).stdout).unwrap();
+    let task: Value =
+        serde_json::from_str(&CommandOutput::from_output(create.unwrap()).stdout).unwrap();
     let id = task["taskId"].as_str().unwrap();
     let mut watch = Program::spawn(
         interzone(folder.path())
@@ -652,32 +667,34 @@ fn a_second_signal_ends_it_at_once() {
             .args(me)
             .stdout(Stdio::piped()),
     );
-    let lines = lines_of(watch.0.stdout.take().unwrap());
+    let lines = read_lines(watch.0.stdout.take().unwrap());
     until_working(&lines);
     watch.0.kill().unwrap();
     watch.0.wait().unwrap();
     terminate(&child);
-    while !next_line(&log).contains("a second signal stops at once") {}
+    while !next_line(&log).contains("a second signal stops immediately") {}
     terminate(&child);
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
     let last: Vec<String> = log.iter().collect();
     assert!(
-        last.last().unwrap().starts_with("error: stopped at once"),
+        last.last()
+            .unwrap()
+            .starts_with("error: stopped immediately"),
         "{last:?}"
     );
 }
 
 #[test]
-fn a_zone_runs_by_its_configuration() {
-    let zone = Zone::up();
-    let folder = configured(&zone);
+fn serve_execution_runs_from_config() {
+    let zone = UpZone::up();
+    let folder = config_folder(&zone);
     let mut child = Program::spawn(
         interzone(folder.path())
-            .arg("execute")
+            .args(["serve", "execution"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null()),
     );
-    let lines = lines_of(child.0.stdout.take().unwrap());
+    let lines = read_lines(child.0.stdout.take().unwrap());
     let ready = next_line(&lines);
     let url = ready
         .strip_prefix("interzone: execution zone ready at ")
@@ -712,7 +729,7 @@ fn a_zone_runs_by_its_configuration() {
         .args(["--client-id", "me", "--client-secret-file", "me.secret"])
         .output()
         .unwrap();
-    let ask = Run::of(ask);
+    let ask = CommandOutput::from_output(ask);
     assert_eq!(
         (ask.code, ask.stdout.as_str()),
         (Some(0), "hello\n"),
@@ -721,7 +738,7 @@ fn a_zone_runs_by_its_configuration() {
     terminate(&child);
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     assert!(
-        lines.recv_timeout(PATIENCE).is_err(),
-        "one line and no more"
+        lines.recv_timeout(TIMEOUT).is_err(),
+        "standard output has only one line"
     );
 }

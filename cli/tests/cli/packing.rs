@@ -1,35 +1,34 @@
-//! What comes along with the binary: its version, what shells complete, the manual, and how it is asked
-//! whether a zone is well.
+//! Version, shell completions, man pages, and `interzone health`.
 
-use crate::journey::{Zone, interzone as here};
+use crate::journey::{UpZone, interzone as here};
 use crate::{root, run, scratch};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
 #[test]
-fn the_version_names_the_commit_if_there_is_one() {
+fn version_includes_commit_if_known() {
     let run = run(&["--version"]);
     assert_eq!(run.code, Some(0));
     let number = concat!("interzone ", env!("CARGO_PKG_VERSION"));
-    let rest = run.stdout.trim_end().strip_prefix(number).unwrap();
-    if rest.is_empty() {
-        // Neither git nor an archive said anything.
+    let suffix = run.stdout.trim_end().strip_prefix(number).unwrap();
+    if suffix.is_empty() {
+        // Built from neither a Git repository nor an archive.
         return;
     }
-    let inner = rest
+    let inner = suffix
         .strip_prefix(" (")
-        .and_then(|rest| rest.strip_suffix(')'));
+        .and_then(|suffix| suffix.strip_suffix(')'));
     let (hash, day) = inner.and_then(|inner| inner.split_once(", ")).unwrap();
     assert!(
         hash.len() == 7 && hash.bytes().all(|b| b.is_ascii_hexdigit()),
-        "{rest}"
+        "{suffix}"
     );
-    assert!(day.len() == 10 && day.starts_with("20"), "{rest}");
+    assert!(day.len() == 10 && day.starts_with("20"), "{suffix}");
 }
 
 #[test]
-fn the_commit_is_found_wherever_the_source_came_from() {
+fn build_script_finds_commit_from_any_source() {
     let folder = tempfile::tempdir().unwrap();
     let (outer, cli) = (folder.path(), folder.path().join("in/cli"));
     fs::create_dir_all(&cli).unwrap();
@@ -41,8 +40,8 @@ fn the_commit_is_found_wherever_the_source_came_from() {
         let status = git.args(arguments).status();
         assert!(status.unwrap().success(), "{arguments:?}");
     };
-    // What the script says, when it is built with this in its environment.
-    let says = |told: Option<&str>, path: Option<&str>| {
+    // Builds and runs the build script with this environment, and returns the version.
+    let version = |commit: Option<&str>, path: Option<&str>| {
         let mut rustc = Command::new("rustc");
         let rustc = rustc
             .current_dir(&cli)
@@ -50,8 +49,8 @@ fn the_commit_is_found_wherever_the_source_came_from() {
         rustc
             .env("CARGO_PKG_VERSION", "1.2.3")
             .env("CARGO_MANIFEST_DIR", &cli);
-        match told {
-            Some(told) => rustc.env("INTERZONE_BUILD_COMMIT", told),
+        match commit {
+            Some(commit) => rustc.env("INTERZONE_BUILD_COMMIT", commit),
             None => rustc.env_remove("INTERZONE_BUILD_COMMIT"),
         };
         assert!(rustc.status().unwrap().success());
@@ -64,22 +63,28 @@ fn the_commit_is_found_wherever_the_source_came_from() {
         let (_, version) = text.split_once("INTERZONE_VERSION=").unwrap();
         version.lines().next().unwrap().to_owned()
     };
-    // A repository further up is somebody else's.
+    // A repository further up is not ours.
     git(&["init", "--quiet"]);
     git(&["commit", "--quiet", "--allow-empty", "--message", "theirs"]);
     fs::write(cli.join("commit.txt"), "$Format:%H %cs$\n").unwrap();
-    assert_eq!(says(None, None), "1.2.3");
-    // An archive has it written down.
+    assert_eq!(version(None, None), "1.2.3");
+    // An archive contains the commit.
     let archived = "0123456789abcdef0123456789abcdef01234567 2026-01-02\n";
     fs::write(cli.join("commit.txt"), archived).unwrap();
-    assert_eq!(says(None, None), "1.2.3 (0123456, 2026-01-02)");
-    assert_eq!(says(None, Some("/nowhere")), "1.2.3 (0123456, 2026-01-02)");
-    assert_eq!(says(Some("nonsense"), None), "1.2.3 (0123456, 2026-01-02)");
-    let told = "fedcba9876543210 2025-12-31";
-    assert_eq!(says(Some(told), None), "1.2.3 (fedcba9, 2025-12-31)");
-    // A repository of our own knows best.
+    assert_eq!(version(None, None), "1.2.3 (0123456, 2026-01-02)");
+    assert_eq!(
+        version(None, Some("/nowhere")),
+        "1.2.3 (0123456, 2026-01-02)"
+    );
+    assert_eq!(
+        version(Some("nonsense"), None),
+        "1.2.3 (0123456, 2026-01-02)"
+    );
+    let commit = "fedcba9876543210 2025-12-31";
+    assert_eq!(version(Some(commit), None), "1.2.3 (fedcba9, 2025-12-31)");
+    // Our own repository takes precedence.
     fs::rename(outer.join(".git"), outer.join("in/.git")).unwrap();
-    let ours = says(None, None);
+    let ours = version(None, None);
     assert!(
         ours.starts_with("1.2.3 (") && !ours.contains("0123456"),
         "{ours}"
@@ -87,7 +92,7 @@ fn the_commit_is_found_wherever_the_source_came_from() {
 }
 
 #[test]
-fn shells_complete_every_command() {
+fn completions_contain_every_command() {
     let help = run(&["--help"]).stdout;
     let (_, commands) = help.split_once("Commands:\n").unwrap();
     let commands: Vec<&str> = commands
@@ -114,7 +119,7 @@ fn shells_complete_every_command() {
 }
 
 #[test]
-fn bash_loads_the_script_and_completes() {
+fn bash_completion_works() {
     let path = scratch("completions.bash");
     fs::write(&path, run(&["completions", "bash"]).stdout).unwrap();
     let ask = r#"
@@ -133,18 +138,21 @@ fn bash_loads_the_script_and_completes() {
         .output()
         .unwrap();
     assert!(bash.status.success(), "{bash:?}");
-    let told = String::from_utf8(bash.stdout).unwrap();
-    assert_eq!(told.lines().collect::<Vec<_>>(), ["doctor", "watch", "zsh"]);
+    let completed = String::from_utf8(bash.stdout).unwrap();
+    assert_eq!(
+        completed.lines().collect::<Vec<_>>(),
+        ["doctor", "watch", "zsh"]
+    );
 }
 
 #[test]
-fn every_command_has_a_page_of_the_manual() {
+fn every_command_has_a_man_page() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("man1");
     let run = run(&["man", "--out", out.to_str().unwrap(), "--output", "json"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let told: Value = serde_json::from_str(&run.stdout).unwrap();
-    let pages: Vec<&str> = told["pages"]
+    let output: Value = serde_json::from_str(&run.stdout).unwrap();
+    let pages: Vec<&str> = output["pages"]
         .as_array()
         .unwrap()
         .iter()
@@ -153,13 +161,14 @@ fn every_command_has_a_page_of_the_manual() {
     for page in [
         "interzone.1",
         "interzone-up.1",
+        "interzone-serve-execution.1",
         "interzone-task-create.1",
         "interzone-check.1",
     ] {
         assert!(pages.contains(&page), "{pages:?}");
     }
     assert_eq!(fs::read_dir(&out).unwrap().count(), pages.len());
-    let man_is_there = Command::new("man").arg("--version").output().is_ok();
+    let has_man = Command::new("man").arg("--version").output().is_ok();
     for page in pages {
         let path = out.join(page);
         let text = fs::read_to_string(&path).unwrap();
@@ -169,7 +178,7 @@ fn every_command_has_a_page_of_the_manual() {
                 "{page}: {section}"
             );
         }
-        if !man_is_there {
+        if !has_man {
             continue;
         }
         let shown = Command::new("man")
@@ -186,8 +195,8 @@ fn every_command_has_a_page_of_the_manual() {
 }
 
 #[test]
-fn a_zone_is_asked_whether_it_is_well() {
-    let zone = Zone::up();
+fn health_reports_local_zone() {
+    let zone = UpZone::up();
     let port = zone.url.rsplit(':').next().unwrap().to_owned();
     let config = |port: &str, more: &str| {
         let text = format!(
@@ -201,19 +210,19 @@ fn a_zone_is_asked_whether_it_is_well() {
         let run = zone.run(arguments);
         assert_eq!(
             (run.code, run.stdout.as_str()),
-            (Some(0), "execution: well\n"),
+            (Some(0), "execution: healthy\n"),
             "{run:?}"
         );
     }
-    // Port 1 is nobody's.
+    // No server listens on port 1.
     config("1", "");
     let run = zone.run(&["health"]);
     assert_eq!(run.code, Some(3), "{run:?}");
-    // One that wants a certificate lives as well.
+    // A zone that requires a client certificate is healthy too.
     config("0", "client_ca = \".interzone/ca.pem\"\n");
     let mut guarded = crate::journey::Program::spawn(
         here(zone.path())
-            .args(["execute", "--output", "json"])
+            .args(["serve", "execution", "--output", "json"])
             .env("INTERZONE__STORE__URL", "sqlite:guarded.db")
             .env("INTERZONE__EXECUTION__PUBLIC_URL", "https://localhost:0")
             .stdout(std::process::Stdio::piped()),
@@ -224,7 +233,10 @@ fn a_zone_is_asked_whether_it_is_well() {
     config(port, "client_ca = \".interzone/ca.pem\"\n");
     let run = zone.run(&["health"]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert_eq!(run.stdout, "execution: well, and asks for a certificate\n");
+    assert_eq!(
+        run.stdout,
+        "execution: healthy, requires a client certificate\n"
+    );
     crate::journey::terminate(&guarded);
     assert_eq!(guarded.0.wait().unwrap().code(), Some(0));
 }

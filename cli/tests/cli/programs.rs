@@ -1,6 +1,6 @@
-//! `interzone run-program`: nothing that a program starts outlives it, or the zone.
+//! `interzone run-program`: all processes of a program end with it, or with the zone.
 
-use super::{finish, interzone};
+use super::{interzone, run_with_stdin};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Starts processes that leave the group, whose parents end, and that start others: all of them hold the
-/// pipe `alive` open.
+/// Starts processes that leave the process group, are orphaned, or start others; all hold the pipe `alive` open.
 const SCATTER: &str = "exec 3>alive
 setsid sleep 600 &
 (setsid sleep 601 &)
@@ -18,24 +17,24 @@ setsid sh -c 'trap \"\" TERM HUP; sleep 602 & (sleep 603 &) ; sleep 604' &
 echo ready
 ";
 
-/// A folder with the pipe, and what tells when its last writer is gone.
-struct Alive {
+/// A folder with the pipe, and a receiver that is notified when its last writer has exited.
+struct ProcessTracker {
     folder: tempfile::TempDir,
     gone: mpsc::Receiver<()>,
 }
 
-impl Alive {
+impl ProcessTracker {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("alive");
         let made = Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
-        let (tell, gone) = mpsc::channel();
+        let (notify, gone) = mpsc::channel();
         std::thread::spawn(move || {
-            // Opening it waits for the first writer.
+            // Blocks until the first writer opens it.
             let mut alive = File::open(path).unwrap();
             alive.read_to_end(&mut Vec::new()).unwrap();
-            let _ = tell.send(());
+            let _ = notify.send(());
         });
         Self { folder, gone }
     }
@@ -47,7 +46,7 @@ impl Alive {
     #[track_caller]
     fn assert_gone(&self) {
         let gone = self.gone.recv_timeout(Duration::from_secs(30));
-        assert!(gone.is_ok(), "a process lives on");
+        assert!(gone.is_ok(), "a process is still running");
     }
 }
 
@@ -59,7 +58,7 @@ fn assert_ready(child: &mut Child) {
     assert_eq!(line, "ready\n");
 }
 
-fn run_program(alive: &Alive, script: &str) -> Command {
+fn run_program(alive: &ProcessTracker, script: &str) -> Command {
     let parent = std::process::id().to_string();
     let mut command = interzone();
     command
@@ -70,16 +69,16 @@ fn run_program(alive: &Alive, script: &str) -> Command {
 }
 
 #[test]
-fn processes_in_other_sessions_end_with_their_program() {
-    let alive = Alive::new();
-    let run = finish(&mut run_program(&alive, "exit 7"), io::empty());
+fn processes_in_other_sessions_are_stopped() {
+    let alive = ProcessTracker::new();
+    let run = run_with_stdin(&mut run_program(&alive, "exit 7"), io::empty());
     assert_eq!((run.code, run.stdout.as_str()), (Some(7), "ready\n"));
     alive.assert_gone();
 }
 
 #[test]
-fn everything_ends_at_once_when_it_is_interrupted() {
-    let alive = Alive::new();
+fn interrupt_stops_all_processes() {
+    let alive = ProcessTracker::new();
     let mut command = run_program(&alive, "trap '' TERM INT; sleep 605; sleep 606");
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     assert_ready(&mut child);
@@ -91,9 +90,9 @@ fn everything_ends_at_once_when_it_is_interrupted() {
 }
 
 #[test]
-fn everything_ends_when_the_zone_is_killed() {
-    let alive = Alive::new();
-    // A shell in place of the zone. The program does not heed that it is asked to end.
+fn killed_zone_stops_all_processes() {
+    let alive = ProcessTracker::new();
+    // A shell instead of the zone. The program ignores SIGTERM.
     let zone = "\"$0\" run-program --parent $$ -- sh -c \"$1\" & wait";
     let program = format!("{SCATTER}trap '' TERM; sleep 605; sleep 606");
     let mut child = Command::new("sh")
@@ -111,18 +110,18 @@ fn everything_ends_when_the_zone_is_killed() {
 }
 
 #[test]
-fn a_signal_that_ends_the_program_shows_in_the_exit_code() {
-    let alive = Alive::new();
-    let run = finish(&mut run_program(&alive, "kill -KILL $$"), io::empty());
+fn fatal_signal_sets_exit_code() {
+    let alive = ProcessTracker::new();
+    let run = run_with_stdin(&mut run_program(&alive, "kill -KILL $$"), io::empty());
     assert_eq!(run.code, Some(128 + 9));
     alive.assert_gone();
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error() {
+fn missing_program_is_an_error() {
     let mut command = interzone();
     let command = command.args(["run-program", "--parent", "1", "--", "/no/such/program"]);
-    let run = finish(command, io::empty());
+    let run = run_with_stdin(command, io::empty());
     assert_eq!(run.code, Some(1));
     assert!(
         run.stderr.contains("the program cannot be started"),

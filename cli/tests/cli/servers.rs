@@ -1,12 +1,12 @@
-//! Servers that keep no rules, and what `interzone check` says of them.
+//! Servers that violate the protocol, and the results of `interzone check`.
 
-use super::{Run, run};
+use super::{RunOutput, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// A server that answers every request with the same text. It ends with the test.
-fn same_to_all(answer: &'static str) -> String {
+/// Starts a server that sends the same response to every request. It ends with the test.
+fn fixed_response_server(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -45,56 +45,56 @@ fn serve(stream: &TcpStream, answer: &str) -> Option<()> {
     .ok()
 }
 
-fn check(url: &str, more: &[&str]) -> Run {
+fn check(url: &str, more: &[&str]) -> RunOutput {
     let common = ["check", url, "--insecure-http", "--timeout", "5s"];
     run(&[&common[..], more].concat())
 }
 
 #[test]
-fn a_server_that_says_yes_to_everything_fails() {
-    let url = same_to_all(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    let told = check(&url, &["--output", "json", "--protocol", "jsonrpc"]);
-    assert_eq!(told.code, Some(1), "{}", told.stderr);
-    let report: Value = serde_json::from_str(&told.stdout).unwrap();
+fn server_that_accepts_everything_fails() {
+    let url = fixed_response_server(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let run = check(&url, &["--output", "json", "--protocol", "jsonrpc"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
     let verdict = |name: &str| {
         let checks = report["checks"].as_array().unwrap().iter();
         let found: Vec<&Value> = checks.filter(|check| check["name"] == name).collect();
         assert_eq!(found.len(), 1, "{name}");
         found[0]["verdict"].as_str().unwrap().to_owned()
     };
-    assert_eq!(verdict("id 1 comes back"), "pass");
-    assert_eq!(verdict("id 0 comes back"), "fail");
+    assert_eq!(verdict("id 1 is echoed"), "pass");
+    assert_eq!(verdict("id 0 is echoed"), "fail");
     assert_eq!(verdict("an unknown method is refused"), "fail");
-    assert_eq!(verdict("refused: an unfinished text"), "fail");
+    assert_eq!(verdict("refused: truncated JSON"), "fail");
     assert_eq!(verdict("a notification is not answered"), "fail");
     assert_eq!(verdict("a batch is answered item by item"), "fail");
-    // JSON-RPC does not ask for it; ACP does.
+    // ACP requires it, JSON-RPC does not.
     assert_eq!(verdict("encrypted with TLS 1.2 or newer"), "warn");
     assert_eq!(report["protocol"], "JSON-RPC 2.0");
 }
 
 #[test]
-fn a_server_that_is_none_fails() {
-    let url = same_to_all("<h1>\u{1b}[2Jhello</h1>");
-    let told = check(&url, &["--protocol", "acp"]);
-    assert_eq!(told.code, Some(1), "{}", told.stderr);
+fn server_without_json_rpc_fails() {
+    let url = fixed_response_server("<h1>\u{1b}[2Jhello</h1>");
+    let run = check(&url, &["--protocol", "acp"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(
-        told.stdout.contains("FAIL  refused: no token"),
+        run.stdout.contains("FAIL  refused: no token"),
         "{}",
-        told.stdout
+        run.stdout
     );
-    assert!(!told.stdout.contains('\u{1b}'));
+    assert!(!run.stdout.contains('\u{1b}'));
 }
 
 #[test]
-fn nobody_there_is_no_verdict() {
-    let told = run(&["check", "https://127.0.0.1:1"]);
+fn unreachable_server_exits_with_3() {
+    let output = run(&["check", "https://127.0.0.1:1"]);
     assert_eq!(
-        (told.code, told.stdout.as_str()),
+        (output.code, output.stdout.as_str()),
         (Some(3), ""),
         "{}",
-        told.stderr
+        output.stderr
     );
-    let told = run(&["check", "http://127.0.0.1:1"]);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let output = run(&["check", "http://127.0.0.1:1"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
 }

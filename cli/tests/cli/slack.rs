@@ -1,17 +1,16 @@
-//! What an operator asks of a Verification Zone from outside: who may ask, what is wrong, and which command a
-//! file is for.
+//! Commands for operators of a Verification Zone: `policy explain`, `doctor`, and errors about the wrong command.
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
-use crate::journey::Zone;
-use crate::{Run, run};
+use crate::journey::UpZone;
+use crate::{RunOutput, run};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
 const EXAMPLE: &str = "examples/verification.toml";
 
-fn explain(ids: [&str; 3], more: &[&str]) -> Run {
+fn explain(ids: [&str; 3], more: &[&str]) -> RunOutput {
     let [team, user, channel] = ids;
     let named = ["--team", team, "--user", user, "--channel", channel];
     let command = ["policy", "explain", "--config", EXAMPLE];
@@ -19,17 +18,17 @@ fn explain(ids: [&str; 3], more: &[&str]) -> Run {
 }
 
 #[test]
-fn the_policy_is_explained_without_reading_a_secret() {
-    let may = explain(["T0123ABCD", "U1", "D1"], &[]);
-    assert_eq!(may.code, Some(0), "{}", may.stderr);
+fn policy_explain_reads_no_secrets() {
+    let allowed = explain(["T0123ABCD", "U1", "D1"], &[]);
+    assert_eq!(allowed.code, Some(0), "{}", allowed.stderr);
     assert_eq!(
-        may.stdout,
+        allowed.stdout,
         "U1 may ask in D1\n  teams: T0123ABCD may, because it is in the list\n  channels: D1 may, \
-         because the list has \"*\"\n  users: U1 may, because the list has \"*\"\n  10 times a minute\n"
+         because the list has \"*\"\n  users: U1 may, because the list has \"*\"\n  10 requests per minute\n"
     );
-    let may_not = explain(["T9", "U1", "C1"], &[]);
-    assert_eq!(may_not.code, Some(4));
-    assert!(may_not.stdout.starts_with("U1 may not ask in C1\n"));
+    let denied = explain(["T9", "U1", "C1"], &[]);
+    assert_eq!(denied.code, Some(4));
+    assert!(denied.stdout.starts_with("U1 may not ask in C1\n"));
     let json = explain(["T9", "U1", "C1"], &["--output", "json"]);
     assert_eq!(json.code, Some(4));
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -37,25 +36,34 @@ fn the_policy_is_explained_without_reading_a_secret() {
     assert_eq!(json["lists"][0]["reason"], "team_not_listed");
     let shared = explain(["T0123ABCD", "U1", "C1"], &["--user-team", "T9"]);
     assert_eq!(shared.code, Some(4), "{}", shared.stdout);
-    let wrong = explain(["T9", "anna", "C1"], &[]);
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    let invalid = explain(["T9", "anna", "C1"], &[]);
+    assert_eq!(invalid.code, Some(2), "{}", invalid.stderr);
 }
 
 #[test]
-fn a_file_says_which_command_it_is_for() {
-    let execute = run(&["execute", "--config", EXAMPLE]);
-    assert_eq!(execute.code, Some(2));
+fn wrong_zone_error_names_the_command() {
+    let execution = run(&["serve", "execution", "--config", EXAMPLE]);
+    assert_eq!(execution.code, Some(2));
     assert!(
-        execute.stderr.contains("run `interzone verify`"),
+        execution
+            .stderr
+            .contains("run `interzone serve verification`"),
         "{}",
-        execute.stderr
+        execution.stderr
     );
-    let verify = run(&["verify", "--config", "examples/execution.toml"]);
-    assert_eq!(verify.code, Some(2));
+    let verification = run(&[
+        "serve",
+        "verification",
+        "--config",
+        "examples/execution.toml",
+    ]);
+    assert_eq!(verification.code, Some(2));
     assert!(
-        verify.stderr.contains("run `interzone execute`"),
+        verification
+            .stderr
+            .contains("run `interzone serve execution`"),
         "{}",
-        verify.stderr
+        verification.stderr
     );
 }
 
@@ -83,7 +91,7 @@ fn verdict<'a>(report: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_doctor_names_every_file_that_is_not_there() {
+fn doctor_reports_every_missing_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("interzone.toml");
     fs::copy(crate::root().join(EXAMPLE), &file).unwrap();
@@ -110,8 +118,8 @@ fn the_doctor_names_every_file_that_is_not_there() {
     assert_eq!(nothing.code, Some(2), "{}", nothing.stderr);
 }
 
-/// A folder with the configuration of an Execution Zone that nobody has started, and that file.
-fn an_execution_zone() -> (tempfile::TempDir, std::path::PathBuf) {
+/// Creates a folder with the configuration of an Execution Zone that is not running; returns both.
+fn execution_config() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("interzone.toml");
     fs::write(
@@ -123,9 +131,9 @@ fn an_execution_zone() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn the_doctor_knows_an_execution_zone_too() {
-    let (folder, file) = an_execution_zone();
-    let files = interzone_edge::tls::DevCa::open_or_make(folder.path(), &[]).unwrap();
+fn doctor_checks_execution_zone() {
+    let (folder, file) = execution_config();
+    let files = interzone_edge::tls::DevCa::open_or_create(folder.path(), &[]).unwrap();
     let (code, report) = doctor(&file);
     assert_eq!(code, Some(0), "{report:#}");
     for name in [
@@ -139,7 +147,7 @@ fn the_doctor_knows_an_execution_zone_too() {
     assert_eq!(verdict(&report, "this zone"), "skip");
     assert!(
         !folder.path().join("interzone.db").exists(),
-        "it only looks"
+        "doctor is read-only"
     );
     fs::write(files.key, "no key").unwrap();
     let (code, report) = doctor(&file);
@@ -147,10 +155,10 @@ fn the_doctor_knows_an_execution_zone_too() {
 }
 
 #[test]
-fn a_zone_that_is_not_believed_is_not_one_that_is_not_there() {
-    let zone = Zone::up();
+fn doctor_distinguishes_untrusted_from_unreachable() {
+    let zone = UpZone::up();
     let file = zone.path().join("interzone.toml");
-    let of = |trust: &str| {
+    let check_with = |trust: &str| {
         let text = format!(
             "[tls]\ncert = \".interzone/cert.pem\"\nkey = \".interzone/key.pem\"\n{trust}\
              [execution]\npublic_url = \"{}\"\n",
@@ -159,26 +167,29 @@ fn a_zone_that_is_not_believed_is_not_one_that_is_not_there() {
         fs::write(&file, text).unwrap();
         let (_, report) = doctor(&file);
         let checks = report["checks"].as_array().unwrap().clone();
-        let own = |check: &Value| check["name"] == "this zone";
-        checks.into_iter().find(own).expect("it is looked at")
+        let this_zone = |check: &Value| check["name"] == "this zone";
+        checks
+            .into_iter()
+            .find(this_zone)
+            .expect("the zone is checked")
     };
-    let strange = of("");
-    assert_eq!(strange["verdict"], "warn", "{strange}");
-    let found = strange["found"].as_str().unwrap();
-    assert!(found.starts_with("somebody serves at"), "{found}");
-    assert!(strange["next"].as_str().unwrap().contains("tls.trust"));
-    let known = of("trust = [\".interzone/ca.pem\"]\n");
-    assert_eq!(known["verdict"], "pass", "{known}");
-    // Whoever calls is told by which option.
+    let untrusted = check_with("");
+    assert_eq!(untrusted["verdict"], "warn", "{untrusted}");
+    let found = untrusted["found"].as_str().unwrap();
+    assert!(found.starts_with("a server is running at"), "{found}");
+    assert!(untrusted["next"].as_str().unwrap().contains("tls.trust"));
+    let trusted = check_with("trust = [\".interzone/ca.pem\"]\n");
+    assert_eq!(trusted["verdict"], "pass", "{trusted}");
+    // Other commands name their own option.
     let elsewhere = run(&["check", &zone.url]);
     assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
     assert!(elsewhere.stderr.contains("--ca"), "{}", elsewhere.stderr);
 }
 
 #[test]
-fn the_doctor_leaves_an_older_store_as_it_is() {
-    let (folder, file) = an_execution_zone();
-    interzone_edge::tls::DevCa::open_or_make(folder.path(), &[]).unwrap();
+fn doctor_does_not_migrate_older_store() {
+    let (folder, file) = execution_config();
+    interzone_edge::tls::DevCa::open_or_create(folder.path(), &[]).unwrap();
     let added = run(&[
         "client",
         "add",
@@ -188,7 +199,7 @@ fn the_doctor_leaves_an_older_store_as_it_is() {
         file.to_str().unwrap(),
     ]);
     assert_eq!(added.code, Some(0), "{}", added.stderr);
-    // The header of a SQLite file has what its program says of itself, four bytes from the 60th on.
+    // Bytes 60 to 63 of a SQLite file are its user version.
     let store = folder.path().join("interzone.db");
     let mut bytes = fs::read(&store).unwrap();
     bytes[63] -= 1;
@@ -196,7 +207,9 @@ fn the_doctor_leaves_an_older_store_as_it_is() {
     let (_, report) = doctor(&file);
     assert_eq!(verdict(&report, "store"), "pass", "{report:#}");
     assert!(
-        report.to_string().contains("renewed at the next start"),
+        report
+            .to_string()
+            .contains("the next start creates or migrates its tables"),
         "{report:#}"
     );
     assert_eq!(fs::read(&store).unwrap(), bytes);

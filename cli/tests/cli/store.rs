@@ -1,64 +1,64 @@
-//! The store of a zone that runs: a backup of it, and a disk that fails under it.
+//! The store of a running zone: backups and disk failures.
 
 #![expect(
     clippy::indexing_slicing,
     reason = "a test that cannot go on has failed"
 )]
 
-use crate::journey::{Program, Zone};
+use crate::journey::{Program, UpZone};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ANY: [&str; 2] = ["--listen", "127.0.0.1:0"];
+const ANY_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
-fn tasks(zone: &Zone) -> usize {
+fn count_tasks(zone: &UpZone) -> usize {
     let list = zone.json(&["task", "list"]);
     list["tasks"].as_array().unwrap().len()
 }
 
 #[test]
-fn backup_of_a_running_zone_can_be_put_in_its_place() {
-    let zone = Zone::up();
+fn backup_of_running_zone_can_be_restored() {
+    let zone = UpZone::up();
     zone.json(&["ask", "echo kept"]);
-    let made = zone.json(&["backup", "copy.db"]);
-    assert_eq!(made["file"], "copy.db");
-    assert_eq!(made["rows"]["tasks"], 1, "{made}");
+    let backup = zone.json(&["backup", "copy.db"]);
+    assert_eq!(backup["file"], "copy.db");
+    assert_eq!(backup["rows"]["tasks"], 1, "{backup}");
     zone.json(&["ask", "echo later"]);
-    assert_eq!(tasks(&zone), 2);
-    // Never in the place of another file.
+    assert_eq!(count_tasks(&zone), 2);
+    // An existing file is not overwritten.
     let run = zone.run(&["backup", "copy.db"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.stderr.contains("there already"), "{run:?}");
+    assert!(run.stderr.contains("already exists"), "{run:?}");
     let (run, folder) = zone.stop_and_keep();
     assert_eq!(run.code, Some(0), "{run:?}");
     let store = folder.path().join(".interzone/interzone.db");
-    for end in ["-wal", "-shm"] {
+    for suffix in ["-wal", "-shm"] {
         drop(fs::remove_file(
-            store.with_file_name(format!("interzone.db{end}")),
+            store.with_file_name(format!("interzone.db{suffix}")),
         ));
     }
     fs::copy(folder.path().join("copy.db"), &store).unwrap();
-    let zone = Zone::up_in(folder, |command| command.args(ANY));
-    assert_eq!(tasks(&zone), 1);
+    let zone = UpZone::up_in(folder, |command| command.args(ANY_PORT));
+    assert_eq!(count_tasks(&zone), 1);
     assert_eq!(zone.stop().code, Some(0));
 }
 
-/// Has every sync of a process fail from now on.
+/// Makes every sync of a process fail from now on.
 fn fail_syncs(process: u32) -> Program {
     let calls = ["-e", "inject=fsync,fdatasync:error=EIO"];
     inject(process, &["-e", "trace=fsync,fdatasync"], &calls)
 }
 
-/// Has every write of a process to this file fail from now on.
+/// Makes every write of a process to this file fail from now on.
 fn fail_writes(process: u32, file: &Path) -> Program {
     let calls = ["-e", "inject=pwrite64,write:error=EIO"];
     let file = file.to_str().unwrap();
     inject(process, &["-P", file, "-e", "trace=pwrite64,write"], &calls)
 }
 
-/// Has system calls of a process fail from now on.
+/// Makes system calls of a process fail from now on.
 fn inject(process: u32, which: &[&str], calls: &[&str]) -> Program {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-o", "/dev/null"]);
@@ -79,10 +79,10 @@ fn inject(process: u32, which: &[&str], calls: &[&str]) -> Program {
 }
 
 #[test]
-fn failed_sync_ends_the_process_with_its_own_exit_code() {
-    let zone = Zone::up();
+fn failed_sync_exits_with_store_failure_code() {
+    let zone = UpZone::up();
     zone.json(&["ask", "echo kept"]);
-    let strace = fail_syncs(zone.process());
+    let strace = fail_syncs(zone.process_id());
     let run = zone.run(&["ask", "echo lost"]);
     assert_ne!(run.code, Some(0), "{run:?}");
     assert!(
@@ -93,33 +93,33 @@ fn failed_sync_ends_the_process_with_its_own_exit_code() {
     drop(strace);
     assert_eq!(run.code, Some(6), "{run:?}");
     assert!(run.stderr.contains("the store failed"), "{run:?}");
-    // Whatever starts it again finds all that was acknowledged.
-    let zone = Zone::up_in(folder, |command| command.args(ANY));
-    assert!(tasks(&zone) >= 1);
+    // After a restart, all acknowledged data is there.
+    let zone = UpZone::up_in(folder, |command| command.args(ANY_PORT));
+    assert!(count_tasks(&zone) >= 1);
     zone.json(&["ask", "echo again"]);
     assert_eq!(zone.stop().code, Some(0));
 }
 
 #[test]
-fn failed_write_to_the_log_ends_the_process_when_the_rest_of_the_disk_is_fine() {
-    let zone = Zone::up();
+fn failed_wal_write_exits_with_store_failure_code() {
+    let zone = UpZone::up();
     zone.json(&["ask", "echo kept"]);
     let log = zone.folder().join(".interzone/interzone.db-wal");
-    let strace = fail_writes(zone.process(), &log);
+    let strace = fail_writes(zone.process_id(), &log);
     let run = zone.run(&["ask", "echo lost"]);
     assert_ne!(run.code, Some(0), "{run:?}");
     let (run, folder) = zone.wait_and_keep();
     drop(strace);
     assert_eq!(run.code, Some(6), "{run:?}");
     assert!(run.stderr.contains("the store failed"), "{run:?}");
-    let zone = Zone::up_in(folder, |command| command.args(ANY));
-    assert_eq!(tasks(&zone), 1);
+    let zone = UpZone::up_in(folder, |command| command.args(ANY_PORT));
+    assert_eq!(count_tasks(&zone), 1);
     assert_eq!(zone.stop().code, Some(0));
 }
 
-/// Runs the program under a small file system of memory, in a mount namespace that ends with it. Nothing if the
-/// machine does not allow that.
-fn on_a_small_disk(folder: &Path, script: &str) -> Option<String> {
+/// Runs a script with a small tmpfs at `small`, in its own mount namespace. `None` if the machine does not allow
+/// that.
+fn run_on_small_disk(folder: &Path, script: &str) -> Option<String> {
     let ways: [&[&str]; 2] = [
         &["--mount", "sh"],
         &["--user", "--map-root-user", "--mount", "sh"],
@@ -144,38 +144,38 @@ fn on_a_small_disk(folder: &Path, script: &str) -> Option<String> {
 }
 
 #[test]
-fn backup_to_a_full_disk_names_the_file_and_leaves_nothing() {
-    let zone = Zone::up();
+fn backup_to_full_disk_fails_and_leaves_nothing() {
+    let zone = UpZone::up();
     for _ in 0..4 {
         zone.json(&["ask", &format!("echo {}", "x".repeat(50_000))]);
     }
     let script = r#""$INTERZONE" backup --folder .interzone small/copy.db 2>&1; echo "code $?"; ls -A small"#;
-    let Some(said) = on_a_small_disk(zone.folder(), script) else {
+    let Some(output) = run_on_small_disk(zone.folder(), script) else {
         return;
     };
-    let lines: Vec<&str> = said.lines().collect();
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(
         lines,
         [
-            "error: the backup was not made: there is no room for small/copy.db: free some space there, or name a \
-             file on another disk",
+            "error: backup failed: no space left for small/copy.db: free some space, or choose a path on \
+             another disk",
             "code 1"
         ]
     );
-    // The zone has room, and goes on.
+    // The zone's own disk has space, and it keeps working.
     zone.json(&["ask", "echo on"]);
     assert_eq!(zone.stop().code, Some(0));
 }
 
 #[test]
-fn stop_ends_with_the_exit_code_of_a_failed_store_when_the_last_sync_fails() {
-    let zone = Zone::up();
+fn failed_sync_at_shutdown_exits_with_store_failure() {
+    let zone = UpZone::up();
     zone.json(&["ask", "echo kept"]);
-    let strace = fail_syncs(zone.process());
+    let strace = fail_syncs(zone.process_id());
     let (run, folder) = zone.stop_and_keep();
     drop(strace);
     assert_eq!(run.code, Some(6), "{run:?}");
-    let zone = Zone::up_in(folder, |command| command.args(ANY));
-    assert_eq!(tasks(&zone), 1);
+    let zone = UpZone::up_in(folder, |command| command.args(ANY_PORT));
+    assert_eq!(count_tasks(&zone), 1);
     assert_eq!(zone.stop().code, Some(0));
 }

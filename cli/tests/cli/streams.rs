@@ -1,14 +1,13 @@
-//! Where bytes come from and go to: standard input, devices, pipes, and what becomes of a verdict when
-//! one of them fails.
+//! Standard input and output: devices, pipes, and exit codes when one of them fails.
 
-use super::{check_stdin, finish, interzone, run, scratch};
+use super::{check_stdin, interzone, run, run_with_stdin, scratch};
 use insta::assert_snapshot;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 #[test]
-fn standard_input_is_read_where_asked() {
+fn check_reads_standard_input() {
     let run = check_stdin(br#"{"jsonrpc":"2.0","method":"cauce.ping"}"#, &[]);
     assert_eq!(run.code, Some(0));
     assert_eq!(
@@ -25,10 +24,10 @@ fn standard_input_is_read_where_asked() {
     ");
 }
 
-/// Standard input that leads nowhere is a forgotten pipe, not an empty message.
+/// A closed standard input is a forgotten pipe, not an empty message.
 #[cfg(unix)]
 #[test]
-fn no_standard_input_is_no_verdict() {
+fn closed_standard_input_is_an_error() {
     let binary = env!("CARGO_BIN_EXE_interzone");
     let closed = "exec \"$0\" check - <&-";
     let mut shell = Command::new("sh");
@@ -46,24 +45,20 @@ fn no_standard_input_is_no_verdict() {
         );
     }
     let run = run(&["check", "/dev/null"]);
-    assert_eq!(
-        run.code,
-        Some(1),
-        "a file that is asked for by name is judged"
-    );
+    assert_eq!(run.code, Some(1), "a file given by name is checked");
 }
 
 #[test]
-fn what_never_ends_is_not_read_to_its_end() {
-    let run = finish(interzone().args(["check", "-"]), io::repeat(b' '));
+fn endless_input_is_refused() {
+    let run = run_with_stdin(interzone().args(["check", "-"]), io::repeat(b' '));
     assert_eq!(run.code, Some(2));
     assert_eq!(run.stdout, "");
-    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; give less at once");
+    assert_snapshot!(run.stderr, @"error: cannot read standard input: it is larger than 64 MiB; use a smaller input");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_device_is_not_read_to_its_end() {
+fn endless_device_is_refused() {
     let run = run(&["check", "/dev/zero"]);
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("larger than 64 MiB"), "{}", run.stderr);
@@ -71,7 +66,7 @@ fn a_device_is_not_read_to_its_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_answer_that_cannot_be_written_is_no_verdict() {
+fn unwritable_output_exits_with_2() {
     for arguments in [
         &["check", "examples/messages/request.json"][..],
         &["--help"],
@@ -81,17 +76,17 @@ fn an_answer_that_cannot_be_written_is_no_verdict() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = interzone().args(arguments).stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let told = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            told.starts_with("error: cannot write the answer: "),
-            "{told}"
+            stderr.starts_with("error: cannot write the answer: "),
+            "{stderr}"
         );
     }
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
-    // Far more lines than a pipe holds, so the binary is still writing when nobody reads.
+fn closed_output_pipe_is_no_error() {
+    // Far more lines than a pipe holds, so the binary is still writing when the reader exits.
     for (item, code) in [(r#"{"jsonrpc":"2.0","method":"a"}"#, 0), ("0", 1)] {
         let file = scratch(&format!("piped-{code}.json"));
         fs::write(&file, format!("[{}]", vec![item; 20_000].join(","))).unwrap();
@@ -109,6 +104,6 @@ fn a_reader_that_goes_away_is_no_error() {
         let output = child.wait_with_output().unwrap();
         assert!(line.starts_with("[0] "), "{line}");
         assert_eq!(output.stderr, b"");
-        assert_eq!(output.status.code(), Some(code), "the verdict stands");
+        assert_eq!(output.status.code(), Some(code), "the exit code is kept");
     }
 }

@@ -1,29 +1,28 @@
-//! People in a Slack workspace ask, with the real binary: both zones of `interzone up`, and a Verification
-//! Zone by its configuration.
+//! Slack users ask, with the real binary: the zones of `interzone up`, and a configured Verification Zone.
 
 #![expect(
     clippy::indexing_slicing,
     reason = "a test that cannot go on has failed"
 )]
 
-use crate::journey::{PATIENCE, Program, Zone, first_line, interzone, terminate};
-use interzone_edge::tls::Trust;
-use interzone_playground::{Mode, Playground, PlaygroundOptions, seed};
+use crate::journey::{Program, TIMEOUT, UpZone, first_line, interzone, terminate};
+use interzone_edge::tls::TrustRoots;
+use interzone_playground::{DeliveryMode, Playground, PlaygroundOptions, seed};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
 
-/// What opens the workspace of these tests.
-const SIGNING: &str = "8f742231b10e8888abcd99yyyzzz85a5";
-const BOT: &str = "xoxb-1-2-workspace";
-const APP: &str = "xapp-1-2-workspace";
+/// Credentials of the workspace.
+const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
+const BOT_TOKEN: &str = "xoxb-1-2-workspace";
+const APP_TOKEN: &str = "xapp-1-2-workspace";
 
-/// What `[slack]` says, by how events come.
-const BY_REQUESTS: &str = "signing_secret_file = \"signing.txt\"\noffer_stop_after = \"1ms\"\n";
-const BY_SOCKET: &str = "mode = \"socket\"\napp_token_file = \"app.txt\"\n";
+/// `[slack]` settings for each transport.
+const EVENTS_API: &str = "signing_secret_file = \"signing.txt\"\noffer_stop_after = \"1ms\"\n";
+const SOCKET_MODE: &str = "mode = \"socket\"\napp_token_file = \"app.txt\"\n";
 
-/// `interzone verify` on any port, for a workspace, with the Execution Zone of `interzone up`.
-fn verify(zone: &Zone, playground: &Playground, slack: &str) -> Program {
+/// Runs `interzone serve verification` on any port, for a workspace, with the Execution Zone of `interzone up`.
+fn serve_verification(zone: &UpZone, playground: &Playground, slack: &str) -> Program {
     let add = zone.run(&[
         "client",
         "add",
@@ -35,9 +34,9 @@ fn verify(zone: &Zone, playground: &Playground, slack: &str) -> Program {
     ]);
     assert_eq!(add.code, Some(0), "{add:?}");
     let write = |name: &str, text: &str| fs::write(zone.path().join(name), text).unwrap();
-    write("signing.txt", SIGNING);
-    write("bot.txt", BOT);
-    write("app.txt", APP);
+    write("signing.txt", SIGNING_SECRET);
+    write("bot.txt", BOT_TOKEN);
+    write("app.txt", APP_TOKEN);
     write(
         "interzone.toml",
         &format!(
@@ -56,7 +55,7 @@ fn verify(zone: &Zone, playground: &Playground, slack: &str) -> Program {
     );
     let mut child = Program::spawn(
         interzone(zone.path())
-            .args(["verify", "--output", "json"])
+            .args(["serve", "verification", "--output", "json"])
             .stdout(Stdio::piped()),
     );
     let ready = first_line(child.0.stdout.take().unwrap());
@@ -70,57 +69,57 @@ fn verify(zone: &Zone, playground: &Playground, slack: &str) -> Program {
     child
 }
 
-fn workspace(zone: &Zone) -> PlaygroundOptions {
+fn workspace_options(zone: &UpZone) -> PlaygroundOptions {
     PlaygroundOptions {
-        signing_secret: SIGNING.into(),
-        bot_token: BOT.into(),
-        app_token: APP.into(),
-        trust: Trust::system_and(&[zone.path().join(".interzone/ca.pem")]).unwrap(),
+        signing_secret: SIGNING_SECRET.into(),
+        bot_token: BOT_TOKEN.into(),
+        app_token: APP_TOKEN.into(),
+        trust: TrustRoots::system_and_files(&[zone.path().join(".interzone/ca.pem")]).unwrap(),
         ..PlaygroundOptions::default()
     }
 }
 
 #[test]
-fn a_person_in_slack_gets_an_answer_and_a_file_and_can_stop() {
-    let zone = Zone::up();
+fn slack_user_gets_answer_and_file_and_can_stop() {
+    let zone = UpZone::up();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
     let playground = runtime
-        .block_on(Playground::start(workspace(&zone)))
+        .block_on(Playground::start(workspace_options(&zone)))
         .unwrap();
-    let mut front = verify(&zone, &playground, BY_REQUESTS);
+    let mut verification = serve_verification(&zone, &playground, EVENTS_API);
     assert!(runtime.block_on(playground.verify_url()));
 
     let asked = playground
         .post(seed::ALEX, seed::GENERAL, "@interzone file csv a,b")
         .unwrap();
-    let found = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+    let found = runtime.block_on(playground.wait_for(TIMEOUT, |workspace| {
         let thread = workspace.thread(seed::GENERAL, &asked);
         let file = thread.iter().find(|message| !message.files.is_empty())?;
         Some(file.user.clone())
     }));
     assert_eq!(found.expect("a file in the thread"), seed::BOT_USER);
 
-    // Somebody who is on no list gets a word of their own, and no answer.
+    // A user who is not listed gets an ephemeral message and no answer.
     let refused = playground
         .post(seed::MALLORY, seed::GENERAL, "@interzone echo hello")
         .unwrap();
-    let told = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+    let refusal = runtime.block_on(playground.wait_for(TIMEOUT, |workspace| {
         let mut messages = workspace.ephemerals();
-        let theirs = messages.find(|message| message.only_for.as_deref() == Some(seed::MALLORY));
+        let theirs = messages.find(|message| message.visible_to.as_deref() == Some(seed::MALLORY));
         theirs.map(|message| message.text.clone())
     }));
-    assert!(!told.expect("a word for them").contains("hello"));
+    assert!(!refusal.expect("an ephemeral message").contains("hello"));
     assert!(playground.thread(seed::GENERAL, &refused).len() <= 1);
 
-    // What takes long can be stopped by a button that only the asker sees, outside of any thread.
+    // A long task can be stopped with a button that only the asker sees.
     let asked = playground
         .post(seed::ALEX, seed::DM_ALEX, "wait 500")
         .unwrap();
-    let button = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+    let button = runtime.block_on(playground.wait_for(TIMEOUT, |workspace| {
         let mut messages = workspace.ephemerals();
         let theirs = messages.find(|message| message.channel == seed::DM_ALEX)?;
         Some(theirs.ts.clone())
@@ -129,7 +128,7 @@ fn a_person_in_slack_gets_an_answer_and_a_file_and_can_stop() {
     playground
         .press(seed::ALEX, seed::DM_ALEX, &button, "interzone_stop", None)
         .unwrap();
-    let stopped = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+    let stopped = runtime.block_on(playground.wait_for(TIMEOUT, |workspace| {
         let thread = workspace.thread(seed::DM_ALEX, &asked);
         let mut reactions = thread.first()?.reactions.iter();
         reactions
@@ -144,30 +143,30 @@ fn a_person_in_slack_gets_an_answer_and_a_file_and_can_stop() {
 
     let doctor = zone.run(&["doctor", "--output", "json"]);
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
-    terminate(&front);
-    assert_eq!(front.0.wait().unwrap().code(), Some(0));
+    terminate(&verification);
+    assert_eq!(verification.0.wait().unwrap().code(), Some(0));
     runtime.block_on(playground.stop());
     assert_eq!(zone.stop().code, Some(0));
 }
 
 #[test]
-fn a_socket_brings_questions_too() {
-    let zone = Zone::up();
+fn socket_mode_delivers_questions() {
+    let zone = UpZone::up();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
     let options = PlaygroundOptions {
-        mode: Mode::Socket,
-        ..workspace(&zone)
+        mode: DeliveryMode::Socket,
+        ..workspace_options(&zone)
     };
     let playground = runtime.block_on(Playground::start(options)).unwrap();
-    let mut front = verify(&zone, &playground, BY_SOCKET);
+    let mut verification = serve_verification(&zone, &playground, SOCKET_MODE);
     let asked = playground
         .post(seed::ALEX, seed::DM_ALEX, "echo by the socket")
         .unwrap();
-    let found = runtime.block_on(playground.wait(PATIENCE, |workspace| {
+    let found = runtime.block_on(playground.wait_for(TIMEOUT, |workspace| {
         let thread = workspace.thread(seed::DM_ALEX, &asked);
         let answer = thread
             .iter()
@@ -179,15 +178,15 @@ fn a_socket_brings_questions_too() {
         "{:?}",
         playground.thread(seed::DM_ALEX, &asked)
     );
-    terminate(&front);
-    assert_eq!(front.0.wait().unwrap().code(), Some(0));
+    terminate(&verification);
+    assert_eq!(verification.0.wait().unwrap().code(), Some(0));
     runtime.block_on(playground.stop());
     assert_eq!(zone.stop().code, Some(0));
 }
 
 #[test]
-fn up_has_a_page_to_chat_on() {
-    let zone = Zone::up();
+fn up_serves_chat_page() {
+    let zone = UpZone::up();
     let page = zone.ready["chat"].as_str().unwrap().to_owned();
     assert!(page.starts_with("http://127.0.0.1:"), "{page}");
     let verification = zone.ready["verification"].as_str().unwrap();

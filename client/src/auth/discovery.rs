@@ -1,12 +1,12 @@
-//! Finding out who issues a peer's tokens: its protected-resource metadata (RFC 9728) name the
-//! authorization server, whose own metadata (RFC 8414) name the endpoints. A peer without metadata
-//! may still name its token endpoint when it refuses a call.
+//! Token endpoint discovery: the peer's protected-resource metadata (RFC 9728) name the authorization
+//! server, whose own metadata (RFC 8414) name the endpoints. A peer without metadata may still name its token
+//! endpoint when it rejects a call.
 
-use super::endpoint::{ANSWER_LIMIT, Issuer};
-use crate::answer;
+use super::token_endpoint::{MAX_RESPONSE, TokenEndpoint};
 use crate::error::{Error, TokenError};
-use crate::peer::{Deadline, Reply};
-use crate::retry::{self, Safety};
+use crate::http_exchange::{Deadline, HttpReply};
+use crate::response;
+use crate::retry::{self, Idempotency};
 use bytes::Bytes;
 use http::{StatusCode, header};
 use interzone_jsonrpc::{MethodName, RawJson, Request};
@@ -17,29 +17,29 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-/// How long one document may take.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Time limit per document.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The endpoints of an authorization server.
 #[derive(Clone, Debug)]
-pub(crate) struct Metadata {
+pub(crate) struct AuthServerMetadata {
     pub(crate) issuer: Option<String>,
     pub(crate) token_url: Url,
     pub(crate) authorize_url: Option<Url>,
-    /// It takes a client's secret in the body and not in a header.
+    /// True if the server accepts the client secret in the body only.
     pub(crate) secret_in_body: bool,
-    /// It says who it is when it sends a browser back.
-    pub(crate) names_itself: bool,
+    /// True if the server sends `iss` in the redirect (RFC 9207).
+    pub(crate) sends_iss: bool,
 }
 
 #[derive(Deserialize)]
-struct ProtectedResource {
+struct ProtectedResourceDocument {
     #[serde(default)]
     authorization_servers: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct AuthorizationServer {
+struct AuthServerDocument {
     issuer: String,
     token_endpoint: String,
     #[serde(default)]
@@ -50,38 +50,41 @@ struct AuthorizationServer {
     authorization_response_iss_parameter_supported: Option<bool>,
 }
 
-/// Finds the authorization server of the peer.
-pub(super) async fn find(issuer: &Issuer) -> Result<Metadata, Error> {
+/// Discovers the authorization server of the peer.
+pub(super) async fn discover(issuer: &TokenEndpoint) -> Result<AuthServerMetadata, Error> {
     let mut root = issuer.base.clone();
     root.set_path("");
-    let mut places = vec![well_known(&issuer.base, "oauth-protected-resource")];
+    let mut urls = vec![well_known(&issuer.base, "oauth-protected-resource")];
     let at_root = well_known(&root, "oauth-protected-resource");
-    if !places.contains(&at_root) {
-        places.push(at_root);
+    if !urls.contains(&at_root) {
+        urls.push(at_root);
     }
-    for place in places {
-        if let Some(resource) = document::<ProtectedResource>(issuer, &place).await? {
+    for url in urls {
+        if let Some(resource) = fetch_document::<ProtectedResourceDocument>(issuer, &url).await? {
             let Some(server) = resource.authorization_servers.first() else {
                 return Err(TokenError::NoEndpoint.into());
             };
-            return of_server(issuer, server).await;
+            return fetch_server_metadata(issuer, server).await;
         }
     }
-    let url = named_by_refusal(issuer).await?;
-    Ok(Metadata {
+    let url = token_url_from_error(issuer).await?;
+    Ok(AuthServerMetadata {
         issuer: None,
-        token_url: issuer.checked(&url)?,
+        token_url: issuer.require_secure(&url)?,
         authorize_url: None,
         secret_in_body: false,
-        names_itself: false,
+        sends_iss: false,
     })
 }
 
-/// What an authorization server says of itself.
-pub(super) async fn of_server(issuer: &Issuer, server: &str) -> Result<Metadata, Error> {
-    let url = issuer.checked(server)?;
-    // RFC 8414 puts the path behind the well-known name, OpenID Connect before it.
-    let mut places = vec![
+/// Fetches the metadata of an authorization server.
+pub(super) async fn fetch_server_metadata(
+    issuer: &TokenEndpoint,
+    server: &str,
+) -> Result<AuthServerMetadata, Error> {
+    let url = issuer.require_secure(server)?;
+    // RFC 8414 inserts the well-known name before the path, OpenID Connect appends it.
+    let mut urls = vec![
         well_known(&url, "oauth-authorization-server"),
         well_known(&url, "openid-configuration"),
     ];
@@ -90,47 +93,53 @@ pub(super) async fn of_server(issuer: &Issuer, server: &str) -> Result<Metadata,
         path.pop_if_empty()
             .extend([".well-known", "openid-configuration"]);
     }
-    if !places.contains(&appended) {
-        places.push(appended);
+    if !urls.contains(&appended) {
+        urls.push(appended);
     }
-    for place in places {
-        if let Some(found) = document::<AuthorizationServer>(issuer, &place).await? {
-            return endpoints(issuer, server, found);
+    for document_url in urls {
+        if let Some(document) = fetch_document::<AuthServerDocument>(issuer, &document_url).await? {
+            return parse_metadata(issuer, server, document);
         }
     }
     Err(TokenError::NoEndpoint.into())
 }
 
-fn endpoints(issuer: &Issuer, server: &str, found: AuthorizationServer) -> Result<Metadata, Error> {
-    // Otherwise one server could speak for another.
-    if found.issuer.trim_end_matches('/') != server.trim_end_matches('/') {
-        return Err(TokenError::Metadata("they name another issuer").into());
+fn parse_metadata(
+    issuer: &TokenEndpoint,
+    server: &str,
+    document: AuthServerDocument,
+) -> Result<AuthServerMetadata, Error> {
+    // Otherwise one server could impersonate another.
+    if document.issuer.trim_end_matches('/') != server.trim_end_matches('/') {
+        return Err(TokenError::Metadata("the issuer does not match").into());
     }
-    let authorize = found.authorization_endpoint.as_deref();
-    let ways = found
+    let authorize = document.authorization_endpoint.as_deref();
+    let methods = document
         .token_endpoint_auth_methods_supported
         .unwrap_or_default();
-    let takes = |name: &str| ways.iter().any(|way| way == name);
-    Ok(Metadata {
-        token_url: issuer.checked(&found.token_endpoint)?,
-        authorize_url: authorize.map(|url| issuer.checked(url)).transpose()?,
-        secret_in_body: takes("client_secret_post") && !takes("client_secret_basic"),
-        names_itself: found.authorization_response_iss_parameter_supported == Some(true),
-        issuer: Some(found.issuer),
+    let supports = |name: &str| methods.iter().any(|method| method == name);
+    Ok(AuthServerMetadata {
+        token_url: issuer.require_secure(&document.token_endpoint)?,
+        authorize_url: authorize
+            .map(|url| issuer.require_secure(url))
+            .transpose()?,
+        secret_in_body: supports("client_secret_post") && !supports("client_secret_basic"),
+        sends_iss: document.authorization_response_iss_parameter_supported == Some(true),
+        issuer: Some(document.issuer),
     })
 }
 
-/// The well-known address of a document about `url`.
+/// Returns the well-known URL of a document about `url`.
 fn well_known(url: &Url, name: &str) -> Url {
-    let mut place = url.clone();
+    let mut document_url = url.clone();
     let path = url.path().trim_end_matches('/');
-    place.set_path(&format!("/.well-known/{name}{path}"));
-    place
+    document_url.set_path(&format!("/.well-known/{name}{path}"));
+    document_url
 }
 
-/// Reads a document, or finds that there is none.
-async fn document<T: for<'de> Deserialize<'de>>(
-    issuer: &Issuer,
+/// Fetches a document; `None` if there is none.
+async fn fetch_document<T: for<'de> Deserialize<'de>>(
+    issuer: &TokenEndpoint,
     url: &Url,
 ) -> Result<Option<T>, Error> {
     let request = || {
@@ -139,36 +148,40 @@ async fn document<T: for<'de> Deserialize<'de>>(
             .body(Bytes::new())
             .map_err(|_| TokenError::Metadata("an address is not a URL").into())
     };
-    let reply = patiently(issuer, request).await?;
+    let reply = send_with_retries(issuer, request).await?;
     if reply.status != StatusCode::OK {
         return Ok(None);
     }
-    let read = serde_json::from_slice(&reply.body);
-    read.map(Some)
-        .map_err(|_| TokenError::Metadata("they are not what the standard says").into())
+    let parsed = serde_json::from_slice(&reply.body);
+    parsed
+        .map(Some)
+        .map_err(|_| TokenError::Metadata("not a valid metadata document").into())
 }
 
-/// Asks until there is an answer. It is safe to ask twice.
-async fn patiently(
-    issuer: &Issuer,
+/// Sends an idempotent request with retries.
+async fn send_with_retries(
+    issuer: &TokenEndpoint,
     request: impl Fn() -> Result<http::Request<Bytes>, Error>,
-) -> Result<Reply, Error> {
-    let deadline = Deadline::within(LIMIT);
+) -> Result<HttpReply, Error> {
+    let deadline = Deadline::from_now(DOCUMENT_TIMEOUT);
     let policy = &issuer.settings.retry;
     let mut attempt = 0;
     loop {
         let reply = issuer
             .peers
-            .exchange(request()?, ANSWER_LIMIT, deadline)
+            .exchange(request()?, MAX_RESPONSE, deadline)
             .await;
         let error = match reply {
-            Ok(reply) if !crate::error::is_passing(reply.status) => return Ok(reply),
-            Ok(reply) => answer::status(&reply),
+            Ok(reply) if !crate::error::is_transient(reply.status) => return Ok(reply),
+            Ok(reply) => response::http_error(&reply),
             Err(error) => error,
         };
-        let wait = policy.wait(attempt) + error.retry_after().unwrap_or_default();
-        let over = Instant::now() + wait >= deadline.at;
-        if over || attempt >= policy.retries || !retry::helps(&error, Safety::Read) {
+        let wait = policy.backoff_for(attempt) + error.retry_after().unwrap_or_default();
+        let is_late = Instant::now() + wait >= deadline.instant;
+        if is_late
+            || attempt >= policy.retries
+            || !retry::should_retry(&error, Idempotency::Idempotent)
+        {
             return Err(TokenError::Unreachable(Arc::new(error)).into());
         }
         sleep(wait).await;
@@ -176,8 +189,8 @@ async fn patiently(
     }
 }
 
-/// Makes a call without a token, which changes nothing, and reads where to get one.
-async fn named_by_refusal(issuer: &Issuer) -> Result<String, Error> {
+/// Makes a call without a token, which has no effect, and reads the token endpoint from the error.
+async fn token_url_from_error(issuer: &TokenEndpoint) -> Result<String, Error> {
     let mut url = issuer.base.clone();
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().push("jsonrpc");
@@ -187,7 +200,7 @@ async fn named_by_refusal(issuer: &Issuer) -> Result<String, Error> {
         include_messages: Some(false),
         include_artifacts: Some(false),
     };
-    let params = RawJson::of(&params).map_err(|source| Error::Params(Arc::new(source)))?;
+    let params = RawJson::from_value(&params).map_err(|source| Error::Params(Arc::new(source)))?;
     let name = MethodName::new(Method::TasksGet.name()).map_err(|_| Error::Method)?;
     let mut body = Vec::new();
     Request::new(1, name)
@@ -200,10 +213,10 @@ async fn named_by_refusal(issuer: &Issuer) -> Result<String, Error> {
             .body(body.clone())
             .map_err(|_| TokenError::NoEndpoint.into())
     };
-    let reply = patiently(issuer, request).await?;
-    match answer::result(&reply, &1.into()) {
-        Err(Error::Refused(refusal)) => refusal
-            .detail("tokenUrl")
+    let reply = send_with_retries(issuer, request).await?;
+    match response::decode_result(&reply, &1.into()) {
+        Err(Error::Rpc(refusal)) => refusal
+            .data_field("tokenUrl")
             .ok_or_else(|| TokenError::NoEndpoint.into()),
         _ => Err(TokenError::NoEndpoint.into()),
     }

@@ -1,22 +1,22 @@
-//! Login in a browser: the authorization code grant with PKCE (RFC 7636) and a redirect to this
-//! machine (RFC 8252). Opening the browser is the caller's business; nothing is printed here.
+//! Browser login: the authorization code grant with PKCE (RFC 7636) and a loopback redirect (RFC 8252). The
+//! caller opens the browser; nothing is printed here.
 
-use super::discovery::{self, Metadata};
-use super::endpoint::{ClientAuth, Issuer};
-use super::loopback::Loopback;
-use super::session::Session;
+use super::discovery::{self, AuthServerMetadata};
+use super::loopback::LoopbackServer;
+use super::session::LoginSession;
+use super::token_endpoint::{ClientAuth, TokenEndpoint};
 use crate::Secret;
 use crate::client::Client;
 use crate::error::{Error, TokenError};
-use crate::peer::Deadline;
-use crate::retry::Safety;
+use crate::http_exchange::Deadline;
+use crate::retry::Idempotency;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use url::Url;
 
-/// A login that is to be made.
+/// Parameters of a browser login.
 ///
 /// ```no_run
 /// # async fn example(client: interzone_client::Client) -> Result<(), interzone_client::Error> {
@@ -37,16 +37,16 @@ pub struct Login {
     pub secret: Option<Secret>,
     /// The scopes to ask for.
     pub scopes: Vec<String>,
-    /// The authorization server; found out from the agent if not said.
+    /// The authorization server; discovered from the agent if absent.
     pub issuer: Option<String>,
-    /// The address that the token is for, where the issuer wants to know by RFC 8707.
+    /// The `resource` parameter (RFC 8707), if the issuer requires it.
     pub resource: Option<String>,
-    /// How long the person in front of the browser has.
-    pub patience: Duration,
+    /// Time that the user has to complete the login.
+    pub timeout: Duration,
 }
 
 impl Login {
-    /// A login through the agent's own authorization server.
+    /// Creates a login at the agent's own authorization server.
     pub fn new(client_id: impl Into<String>) -> Self {
         Self {
             client_id: client_id.into(),
@@ -54,77 +54,87 @@ impl Login {
             scopes: Vec::new(),
             issuer: None,
             resource: None,
-            patience: Duration::from_secs(300),
+            timeout: Duration::from_secs(300),
         }
     }
 
-    /// Adds the client's secret.
+    /// Sets the client's secret.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<Secret>) -> Self {
         self.secret = Some(secret.into());
         self
     }
 
-    /// Says which scopes to ask for.
+    /// Sets the scopes to request.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Names the authorization server.
+    /// Sets the authorization server.
     #[must_use]
     pub fn issuer(mut self, url: impl Into<String>) -> Self {
         self.issuer = Some(url.into());
         self
     }
 
-    /// Says which address the token is for.
+    /// Sets the resource of the token.
     #[must_use]
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// Changes how long the person in front of the browser has.
+    /// Sets the time that the user has to complete the login.
     #[must_use]
-    pub fn patience(mut self, limit: Duration) -> Self {
-        self.patience = limit;
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
         self
     }
 }
 
 impl Client {
-    /// Logs somebody in through a browser. `open` is given the address that the browser must show,
-    /// once somebody listens for what comes back.
+    /// Logs a user in through a browser. `open` gets the URL of the login page, after the loopback server was
+    /// started.
     ///
     /// # Errors
-    /// The authorization server cannot be found or refuses, the person declines, or time is over.
-    pub async fn login(&self, login: &Login, open: impl FnOnce(&Url)) -> Result<Session, Error> {
-        let issuer = Issuer::new(
+    /// If the authorization server cannot be found or rejects the login, the user declines, or the time runs out.
+    pub async fn login(
+        &self,
+        login: &Login,
+        open: impl FnOnce(&Url),
+    ) -> Result<LoginSession, Error> {
+        let endpoint = TokenEndpoint::new(
             self.url().clone(),
             self.token_peers().clone(),
             self.settings().clone(),
         );
         let metadata = match &login.issuer {
-            Some(server) => discovery::of_server(&issuer, server).await?,
-            None => issuer.metadata().await?.clone(),
+            Some(server) => discovery::fetch_server_metadata(&endpoint, server).await?,
+            None => endpoint.metadata().await?.clone(),
         };
-        let authorize = metadata.authorize_url.as_ref();
-        let authorize = authorize.ok_or(TokenError::Metadata("they name no login page"))?;
-        let verifier = Verifier::new();
+        let authorize_url = metadata.authorize_url.as_ref();
+        let authorize = authorize_url.ok_or(TokenError::Metadata("no authorization endpoint"))?;
+        let verifier = PkceVerifier::new();
         let state = uuid::Uuid::new_v4().simple().to_string();
-        let loopback = Loopback::bind().await?;
-        let redirect = loopback.url();
-        open(&page(authorize, login, &redirect, &state, &verifier));
-        let deadline = Deadline::within(login.patience);
-        let waited = deadline.limit(loopback.returned(&state)).await;
-        let returned = waited.map_err(|_| TokenError::Login("nobody came back in time"))??;
-        check_issuer(&metadata, returned.issuer.as_deref())?;
+        let loopback = LoopbackServer::bind().await?;
+        let redirect_uri = loopback.url();
+        open(&login_url(
+            authorize,
+            login,
+            &redirect_uri,
+            &state,
+            &verifier,
+        ));
+        let deadline = Deadline::from_now(login.timeout);
+        let result = deadline.run(loopback.wait_for_redirect(&state)).await;
+        let redirect = result.map_err(|_| TokenError::Login("it was not completed in time"))??;
+        check_issuer(&metadata, redirect.issuer.as_deref())?;
         let mut form = vec![
             ("grant_type", "authorization_code"),
-            ("code", returned.code.expose()),
-            ("redirect_uri", &redirect),
+            ("code", redirect.code.expose()),
+            ("redirect_uri", &redirect_uri),
             ("code_verifier", verifier.0.expose()),
         ];
         if let Some(resource) = &login.resource {
@@ -135,24 +145,32 @@ impl Client {
             secret: login.secret.as_ref(),
         };
         let url = &metadata.token_url;
-        let grant = issuer.grant(url, auth, &form, Safety::Write).await?;
-        Ok(Session::begun(
+        let response = endpoint
+            .request_token(url, auth, &form, Idempotency::NotIdempotent)
+            .await?;
+        Ok(LoginSession::from_response(
             &login.client_id,
             login.secret.clone(),
             url,
-            grant,
+            response,
         ))
     }
 }
 
-/// The address of the login page.
-fn page(authorize: &Url, login: &Login, redirect: &str, state: &str, verifier: &Verifier) -> Url {
-    let mut page = authorize.clone();
-    let mut query = page.query_pairs_mut();
+/// Builds the URL of the login page.
+fn login_url(
+    authorize_url: &Url,
+    login: &Login,
+    redirect_uri: &str,
+    state: &str,
+    verifier: &PkceVerifier,
+) -> Url {
+    let mut url = authorize_url.clone();
+    let mut query = url.query_pairs_mut();
     query
         .append_pair("response_type", "code")
         .append_pair("client_id", &login.client_id)
-        .append_pair("redirect_uri", redirect)
+        .append_pair("redirect_uri", redirect_uri)
         .append_pair("state", state)
         .append_pair("code_challenge", &verifier.challenge())
         .append_pair("code_challenge_method", "S256");
@@ -163,29 +181,31 @@ fn page(authorize: &Url, login: &Login, redirect: &str, state: &str, verifier: &
         query.append_pair("resource", resource);
     }
     drop(query);
-    page
+    url
 }
 
-/// An answer that another server sent must not be taken for this one's (RFC 9207).
-fn check_issuer(metadata: &Metadata, named: Option<&str>) -> Result<(), TokenError> {
-    match (named, metadata.issuer.as_deref()) {
-        (Some(named), Some(issuer)) if named == issuer => Ok(()),
-        (Some(_), _) => Err(TokenError::Login("another authorization server answered")),
-        (None, _) if metadata.names_itself => {
-            Err(TokenError::Login("the answer does not say who sent it"))
+/// Rejects a redirect from another authorization server (mix-up attack, RFC 9207).
+fn check_issuer(metadata: &AuthServerMetadata, iss: Option<&str>) -> Result<(), TokenError> {
+    match (iss, metadata.issuer.as_deref()) {
+        (Some(iss), Some(issuer)) if iss == issuer => Ok(()),
+        (Some(_), _) => Err(TokenError::Login(
+            "the redirect came from another authorization server",
+        )),
+        (None, _) if metadata.sends_iss => {
+            Err(TokenError::Login("the redirect has no iss parameter"))
         }
         (None, _) => Ok(()),
     }
 }
 
-/// What proves at the end that whoever asks for the token is who began the login.
-struct Verifier(Secret);
+/// PKCE code verifier: proves that the token request comes from the client that started the login.
+struct PkceVerifier(Secret);
 
-impl Verifier {
-    /// Two random ids hold 244 random bits; 256 are what the standard recommends at most.
+impl PkceVerifier {
+    /// Two random UUIDs have 244 random bits; the standard recommends up to 256.
     fn new() -> Self {
-        let half = || uuid::Uuid::new_v4().simple().to_string();
-        Self(Secret::new(format!("{}{}", half(), half())))
+        let random_hex = || uuid::Uuid::new_v4().simple().to_string();
+        Self(Secret::new(format!("{}{}", random_hex(), random_hex())))
     }
 
     fn challenge(&self) -> String {

@@ -1,44 +1,44 @@
-//! What a login leaves behind: an access token, and perhaps a refresh token to get the next.
+//! Login session: an access token, and possibly a refresh token.
 
 use super::Token;
-use super::endpoint::{ClientAuth, Grant, Issuer};
+use super::token_endpoint::{ClientAuth, TokenEndpoint, TokenResponse};
 use crate::Secret;
 use crate::error::{Error, TokenError};
-use crate::retry::Safety;
+use crate::retry::Idempotency;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 use url::Url;
 
-/// Somebody's login. Clones share its tokens, so that a refresh token which changes when it is used
-/// is used once: keep one client for a session, and clone that.
+/// A user's login. Clones share its tokens, because a rotating refresh token can be used only once: use one
+/// client per session, and clone that.
 ///
 /// ```
-/// use interzone_client::{Client, Session};
+/// use interzone_client::{Client, LoginSession};
 ///
-/// // From an earlier login, kept in a safe place.
-/// let session = Session::resume("cli", "https://login.example/oauth2/token", "r3fresh");
+/// // The refresh token was stored after an earlier login.
+/// let session = LoginSession::resume("cli", "https://login.example/oauth2/token", "r3fresh");
 /// let client = Client::builder("https://agent.example").credentials(session.clone()).build()?;
-/// // After calls: what to keep now.
+/// // The refresh token may have changed; store it again.
 /// assert!(session.refresh_token().is_some());
 /// # Ok::<(), interzone_client::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct LoginSession {
     client_id: Arc<str>,
     secret: Option<Secret>,
     token_url: Arc<str>,
-    tokens: Arc<Mutex<Tokens>>,
+    tokens: Arc<Mutex<SessionTokens>>,
 }
 
 #[derive(Debug, Default)]
-struct Tokens {
+struct SessionTokens {
     access: Option<(Token, Instant)>,
     refresh: Option<Secret>,
     scope: Option<String>,
 }
 
-impl Session {
-    /// Goes on with a login of before.
+impl LoginSession {
+    /// Resumes an earlier login.
     pub fn resume(
         client_id: impl AsRef<str>,
         token_url: impl AsRef<str>,
@@ -48,21 +48,26 @@ impl Session {
             client_id.as_ref(),
             None,
             token_url.as_ref(),
-            Tokens {
+            SessionTokens {
                 refresh: Some(refresh_token.into()),
-                ..Tokens::default()
+                ..SessionTokens::default()
             },
         )
     }
 
-    /// Adds the client's secret, for clients that have one.
+    /// Sets the client's secret, for confidential clients.
     #[must_use]
     pub fn with_secret(mut self, secret: impl Into<Secret>) -> Self {
         self.secret = Some(secret.into());
         self
     }
 
-    fn new(client_id: &str, secret: Option<Secret>, token_url: &str, tokens: Tokens) -> Self {
+    fn new(
+        client_id: &str,
+        secret: Option<Secret>,
+        token_url: &str,
+        tokens: SessionTokens,
+    ) -> Self {
         Self {
             client_id: client_id.into(),
             secret,
@@ -71,36 +76,41 @@ impl Session {
         }
     }
 
-    pub(crate) fn begun(
+    pub(crate) fn from_response(
         client_id: &str,
         secret: Option<Secret>,
         token_url: &Url,
-        grant: Grant,
+        response: TokenResponse,
     ) -> Self {
-        let session = Self::new(client_id, secret, token_url.as_str(), Tokens::default());
-        session.keep(grant);
+        let session = Self::new(
+            client_id,
+            secret,
+            token_url.as_str(),
+            SessionTokens::default(),
+        );
+        session.store(response);
         session
     }
 
-    /// Takes in what was granted. A grant without a refresh token leaves the one before in force.
-    fn keep(&self, grant: Grant) {
+    /// Stores a token response. Without a new refresh token the previous one is still used.
+    fn store(&self, response: TokenResponse) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        tokens.access = Some((grant.token, Instant::now()));
-        tokens.refresh = grant.refresh_token.or(tokens.refresh.take());
-        tokens.scope = grant.scope.or(tokens.scope.take());
+        tokens.access = Some((response.token, Instant::now()));
+        tokens.refresh = response.refresh_token.or(tokens.refresh.take());
+        tokens.scope = response.scope.or(tokens.scope.take());
     }
 
-    /// The client that logged in.
+    /// Returns the client id of the login.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
 
-    /// Where its tokens are issued.
+    /// Returns the token endpoint.
     pub fn token_url(&self) -> &str {
         &self.token_url
     }
 
-    /// The access token as it is now, if there is one.
+    /// Returns the current access token.
     pub fn access_token(&self) -> Option<Secret> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens
@@ -109,39 +119,39 @@ impl Session {
             .map(|(token, _)| token.secret().clone())
     }
 
-    /// The refresh token as it is now, if there is one. It may change with every refresh.
+    /// Returns the current refresh token. It may change with every refresh.
     pub fn refresh_token(&self) -> Option<Secret> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.refresh.clone()
     }
 
-    /// The scopes that were granted, if the authorization server told.
+    /// Returns the granted scopes, if the authorization server sent them.
     pub fn scope(&self) -> Option<String> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.scope.clone()
     }
 
-    /// The access token, unless it is over or is the one that is to be replaced.
-    fn current(&self, old: Option<&Secret>) -> Option<Token> {
+    /// Returns the access token unless it has expired or is `previous`, which is to be replaced.
+    fn current(&self, previous: Option<&Secret>) -> Option<Token> {
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let (token, since) = tokens.access.as_ref()?;
-        if Some(token.secret()) == old {
+        let (token, issued_at) = tokens.access.as_ref()?;
+        if Some(token.secret()) == previous {
             return None;
         }
         match token.lifetime() {
             None => Some(token.clone()),
             Some(lifetime) => {
-                let left = lifetime.checked_sub(since.elapsed())?;
-                (!left.is_zero()).then(|| token.clone().expires_in(left))
+                let remaining = lifetime.checked_sub(issued_at.elapsed())?;
+                (!remaining.is_zero()).then(|| token.clone().expires_in(remaining))
             }
         }
     }
 
-    /// Drops the access token that a peer refused. Tells whether there may be another.
-    pub(crate) fn forget(&self, refused: Option<&Secret>) -> bool {
+    /// Removes an access token that a peer rejected. Returns true if another one may be available.
+    pub(crate) fn invalidate(&self, rejected: Option<&Secret>) -> bool {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let access = tokens.access.as_ref();
-        if access.map(|(token, _)| token.secret()) == refused {
+        if access.map(|(token, _)| token.secret()) == rejected {
             tokens.access = None;
         }
         tokens.access.is_some() || tokens.refresh.is_some()
@@ -149,32 +159,34 @@ impl Session {
 
     pub(crate) async fn token(
         &self,
-        issuer: &Issuer,
-        old: Option<&Secret>,
+        endpoint: &TokenEndpoint,
+        previous: Option<&Secret>,
     ) -> Result<Token, Error> {
-        if let Some(token) = self.current(old) {
+        if let Some(token) = self.current(previous) {
             return Ok(token);
         }
-        let refresh = self.refresh_token().ok_or(TokenError::SessionOver)?;
-        let url = issuer.checked(&self.token_url)?;
+        let refresh_token = self.refresh_token().ok_or(TokenError::SessionExpired)?;
+        let url = endpoint.require_secure(&self.token_url)?;
         let form = [
             ("grant_type", "refresh_token"),
-            ("refresh_token", refresh.expose()),
+            ("refresh_token", refresh_token.expose()),
         ];
         let auth = ClientAuth {
             client_id: &self.client_id,
             secret: self.secret.as_ref(),
         };
-        // A refresh token may be good for one use, so a broken connection is not tried again.
-        let granted = issuer.grant(&url, auth, &form, Safety::Write).await;
-        let grant = granted.map_err(|error| match error {
+        // A refresh token may be single-use, so it is not sent again after a broken connection.
+        let result = endpoint
+            .request_token(&url, auth, &form, Idempotency::NotIdempotent)
+            .await;
+        let response = result.map_err(|error| match error {
             Error::Token(TokenError::Refused { error, .. }) if error == "invalid_grant" => {
-                TokenError::SessionOver.into()
+                TokenError::SessionExpired.into()
             }
             other => other,
         })?;
-        let token = grant.token.clone();
-        self.keep(grant);
+        let token = response.token.clone();
+        self.store(response);
         Ok(token)
     }
 }

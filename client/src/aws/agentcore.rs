@@ -1,12 +1,12 @@
-//! AgentCore as a transport: a call becomes an InvokeAgentRuntime, its body untouched. Only calls go
-//! this way; a zone's other doors cannot be reached through it.
+//! Bedrock AgentCore transport: wraps a call in an InvokeAgentRuntime request with the same body. Only `/jsonrpc`
+//! calls are supported.
 
-use super::signer::Signer;
-use super::v4;
+use super::signer::RequestSigner;
+use super::sigv4;
 use crate::error::{ConfigError, Error};
-use crate::peer;
-use crate::retry::fraction;
-use crate::transport::{ByteStream, Conversation, Transport, TransportError};
+use crate::http_exchange;
+use crate::retry::random_unit;
+use crate::transport::{ByteStream, ConversationName, Transport, TransportError};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -20,11 +20,11 @@ use url::Url;
 
 const SESSION: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-session-id");
 const USER: HeaderName = HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-user-id");
-/// Headers of this kind reach the runtime if its operator lets them through.
+/// Headers with this prefix reach the runtime if its operator allows them.
 const CORRELATION: HeaderName =
     HeaderName::from_static("x-amzn-bedrock-agentcore-runtime-custom-correlation-id");
-/// What of a request's own headers goes along.
-const PASSED_ON: [HeaderName; 6] = [
+/// Request headers that are forwarded.
+const FORWARDED_HEADERS: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     HeaderName::from_static("traceparent"),
@@ -32,48 +32,47 @@ const PASSED_ON: [HeaderName; 6] = [
     HeaderName::from_static("baggage"),
     HeaderName::from_static("x-amzn-trace-id"),
 ];
-/// How long a session's id may be.
+/// Allowed length of a session id.
 const SESSION_LENGTH: std::ops::RangeInclusive<usize> = 33..=256;
-/// Before the second and the third try at a platform that has too much to do.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// An error of the platform is a few words.
-const LARGEST_ERROR: usize = 64 * 1024;
+/// Waits before the retries of a throttled request.
+const THROTTLE_WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+/// Maximum size of an error response.
+const MAX_ERROR_BODY: usize = 64 * 1024;
 
-const ONLY_CALLS: &str =
-    "AgentCore carries calls alone: take the events of execute_task, or ask again";
-const TWO_PROOFS: &str = "a signed call cannot carry a token too: leave the credentials out, or use them \
+const ONLY_CALLS: &str = "AgentCore supports calls only: use the events of execute_task, or poll";
+const TOKEN_AND_SIGNATURE: &str = "a signed call cannot have a token: remove the credentials, or use them \
                           instead of a signature";
 
-/// How callers prove to the platform who they are.
+/// Authentication at the platform.
 #[derive(Clone)]
 pub enum AgentCoreAuth {
-    /// By a signature.
-    Signed(Arc<dyn Signer>),
-    /// By the token that the client's credentials give.
+    /// SigV4 signature.
+    Signed(Arc<dyn RequestSigner>),
+    /// Token of the client's credentials.
     Bearer,
 }
 
-/// Which runtime to call, and how.
+/// Options of the AgentCore transport.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AgentCoreOptions {
-    /// The runtime.
+    /// ARN of the runtime.
     pub arn: String,
-    /// Its endpoint's name; the platform's default if none.
+    /// Endpoint name; the platform's default if absent.
     pub qualifier: Option<String>,
-    /// Where the platform is, if not where the region's is.
+    /// Platform URL, if not the region's default.
     pub endpoint: Option<String>,
-    /// The session of all calls. Without one, each conversation has its own, and what belongs to none
-    /// shares one.
+    /// Session id of all calls. If absent, each conversation has its own, and calls without a conversation share
+    /// one.
     pub session: Option<String>,
-    /// For whom the calls are made.
+    /// User id of the calls.
     pub user: Option<String>,
-    /// How callers prove who they are.
+    /// Authentication at the platform.
     pub auth: AgentCoreAuth,
 }
 
 impl AgentCoreOptions {
-    /// The usual settings for a runtime.
+    /// Creates options with defaults.
     pub fn new(arn: impl Into<String>, auth: AgentCoreAuth) -> Self {
         Self {
             arn: arn.into(),
@@ -85,7 +84,7 @@ impl AgentCoreOptions {
         }
     }
 
-    /// The region that a runtime's name tells, for whoever signs.
+    /// Returns the region of a runtime ARN.
     pub fn region(arn: &str) -> Option<&str> {
         let mut pieces = arn.split(':');
         let service = (pieces.next(), pieces.next(), pieces.next());
@@ -98,7 +97,7 @@ impl AgentCoreOptions {
     }
 }
 
-/// Calls to a zone that AgentCore runs.
+/// Transport to a zone that runs on AgentCore.
 ///
 /// ```no_run
 /// use interzone_client::aws::{AgentCore, AgentCoreAuth, AgentCoreOptions, AwsSigner};
@@ -118,19 +117,19 @@ impl AgentCoreOptions {
 pub struct AgentCore {
     url: String,
     address: http::Uri,
-    /// The session of everything, or of what belongs to no conversation.
+    /// Session of all calls, or of those without a conversation.
     session: HeaderValue,
-    fixed: bool,
+    is_session_fixed: bool,
     user: Option<HeaderValue>,
     auth: AgentCoreAuth,
     https: Arc<dyn Transport>,
 }
 
 impl AgentCore {
-    /// A way to a runtime, over a transport that reaches the platform. It connects to nobody.
+    /// Creates the transport on top of an HTTPS transport. Does not connect.
     ///
     /// # Errors
-    /// The runtime's name, the endpoint's address, the session or the user cannot be used.
+    /// If the ARN, the endpoint URL, the session or the user is invalid.
     pub fn new(options: AgentCoreOptions, https: Arc<dyn Transport>) -> Result<Self, Error> {
         let region = AgentCoreOptions::region(&options.arn).ok_or(ConfigError::Arn)?;
         let url = match &options.endpoint {
@@ -141,10 +140,13 @@ impl AgentCore {
             None => format!("https://bedrock-agentcore.{region}.amazonaws.com"),
         };
         Url::parse(&url).map_err(|_| ConfigError::Address)?;
-        let mut address = format!("{url}/runtimes/{}/invocations", encoded(&options.arn));
+        let mut address = format!(
+            "{url}/runtimes/{}/invocations",
+            encode_segment(&options.arn)
+        );
         if let Some(qualifier) = &options.qualifier {
             address.push_str("?qualifier=");
-            address.push_str(&encoded(qualifier));
+            address.push_str(&encode_segment(qualifier));
         }
         let fixed = options.session.is_some();
         let session = options
@@ -158,60 +160,60 @@ impl AgentCore {
             address: address.parse().map_err(|_| ConfigError::Address)?,
             url,
             session: session.ok_or(ConfigError::Session)?,
-            fixed,
+            is_session_fixed: fixed,
             user: user.transpose().map_err(|_| ConfigError::Header { what })?,
             auth: options.auth,
             https,
         })
     }
 
-    /// The platform's address, for [`Client::builder`](crate::Client::builder).
+    /// Returns the platform's URL, for [`Client::builder`](crate::Client::builder).
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The request as the platform wants it.
-    async fn rewritten(
+    /// Converts a request into an InvokeAgentRuntime request.
+    async fn rewrite_request(
         &self,
         request: &http::Request<Bytes>,
     ) -> Result<http::Request<Bytes>, TransportError> {
-        let mut sent = http::Request::new(request.body().clone());
-        *sent.method_mut() = Method::POST;
-        *sent.uri_mut() = self.address.clone();
-        let (theirs, ours) = (request.headers(), sent.headers_mut());
-        for name in PASSED_ON {
-            if let Some(value) = theirs.get(&name) {
-                ours.insert(name, value.clone());
+        let mut rewritten = http::Request::new(request.body().clone());
+        *rewritten.method_mut() = Method::POST;
+        *rewritten.uri_mut() = self.address.clone();
+        let (original_headers, headers) = (request.headers(), rewritten.headers_mut());
+        for name in FORWARDED_HEADERS {
+            if let Some(value) = original_headers.get(&name) {
+                headers.insert(name, value.clone());
             }
         }
-        if let Some(correlation) = theirs.get("x-correlation-id") {
-            ours.insert(CORRELATION, correlation.clone());
+        if let Some(correlation) = original_headers.get("x-correlation-id") {
+            headers.insert(CORRELATION, correlation.clone());
         }
-        ours.insert(SESSION, self.session_of(request));
+        headers.insert(SESSION, self.session_of(request));
         if let Some(user) = &self.user {
-            ours.insert(USER, user.clone());
+            headers.insert(USER, user.clone());
         }
-        let token = theirs.get(header::AUTHORIZATION);
+        let token = original_headers.get(header::AUTHORIZATION);
         match (&self.auth, token) {
             (AgentCoreAuth::Bearer, Some(token)) => {
-                ours.insert(header::AUTHORIZATION, token.clone());
+                headers.insert(header::AUTHORIZATION, token.clone());
             }
             (AgentCoreAuth::Bearer, None) => {}
             (AgentCoreAuth::Signed(_), Some(_)) => {
-                return Err(TransportError::Unsupported(TWO_PROOFS));
+                return Err(TransportError::Unsupported(TOKEN_AND_SIGNATURE));
             }
             (AgentCoreAuth::Signed(signer), None) => {
-                let signed = signer.sign(&mut sent).await;
+                let signed = signer.sign(&mut rewritten).await;
                 signed.map_err(|error| TransportError::Unsigned(Arc::new(error)))?;
             }
         }
-        Ok(sent)
+        Ok(rewritten)
     }
 
-    /// The same conversation is always the same session, also after a restart.
+    /// Returns the session of a request. A conversation always has the same session, also after a restart.
     fn session_of(&self, request: &http::Request<Bytes>) -> HeaderValue {
-        let conversation = request.extensions().get::<Conversation>();
-        let Some(conversation) = conversation.filter(|_| !self.fixed) else {
+        let conversation = request.extensions().get::<ConversationName>();
+        let Some(conversation) = conversation.filter(|_| !self.is_session_fixed) else {
             return self.session.clone();
         };
         let mut id = "interzone-".to_owned();
@@ -232,14 +234,14 @@ impl Transport for AgentCore {
         if request.method() != Method::POST || !request.uri().path().ends_with("/jsonrpc") {
             return Err(TransportError::Unsupported(ONLY_CALLS));
         }
-        let mut waits = WAITS.into_iter();
+        let mut waits = THROTTLE_WAITS.into_iter();
         loop {
-            // Signed anew each time: a signature tells when it was made.
-            let sent = self.rewritten(&request).await?;
-            let answer = judged(self.https.send(sent).await?).await;
-            match (answer, waits.next()) {
+            // Signed again each time, because a signature contains its time.
+            let rewritten = self.rewrite_request(&request).await?;
+            let response = check_platform_error(self.https.send(rewritten).await?).await;
+            match (response, waits.next()) {
                 (Err(error), Some(wait)) if is_throttled(&error) => {
-                    sleep(wait.mul_f64(1.0 + fraction() / 2.0)).await;
+                    sleep(wait.mul_f64(1.0 + random_unit() / 2.0)).await;
                 }
                 (answer, _) => return answer,
             }
@@ -256,23 +258,24 @@ fn is_throttled(error: &TransportError) -> bool {
     }
 }
 
-/// Tells what the platform says from what the zone says: the platform names its errors.
-async fn judged(
+/// Separates platform errors, which have an error type, from responses of the zone.
+async fn check_platform_error(
     response: http::Response<ByteStream>,
 ) -> Result<http::Response<ByteStream>, TransportError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let named = named(response.headers());
-    let reply = peer::read(response, LARGEST_ERROR).await;
+    let code = error_type_header(response.headers());
+    let reply = http_exchange::read_reply(response, MAX_ERROR_BODY).await;
     let reply = reply.map_err(|error| match error {
         Error::Transport(error) => error,
         error => TransportError::broken(error),
     })?;
-    let code = named.or_else(|| named_within(&reply.body));
-    let silent = || (status == StatusCode::FAILED_DEPENDENCY).then(|| "RuntimeNotReady".to_owned());
-    if let Some(code) = code.or_else(silent) {
+    let code = code.or_else(|| error_type_in_body(&reply.body));
+    let default_code =
+        || (status == StatusCode::FAILED_DEPENDENCY).then(|| "RuntimeNotReady".to_owned());
+    if let Some(code) = code.or_else(default_code) {
         return Err(TransportError::Platform { code, status });
     }
     let mut response = http::Response::new(stream::once(async { Ok(reply.body) }).boxed());
@@ -281,23 +284,23 @@ async fn judged(
     Ok(response)
 }
 
-fn named(headers: &HeaderMap) -> Option<String> {
-    word(headers.get("x-amzn-errortype")?.to_str().ok()?)
+fn error_type_header(headers: &HeaderMap) -> Option<String> {
+    plain_error_name(headers.get("x-amzn-errortype")?.to_str().ok()?)
 }
 
-/// Older ways to name an error.
-fn named_within(body: &[u8]) -> Option<String> {
+/// Returns the error type from the body (older services).
+fn error_type_in_body(body: &[u8]) -> Option<String> {
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
-    // A message of JSON-RPC is the zone's.
+    // A JSON-RPC message is from the zone.
     if members.contains_key("jsonrpc") {
         return None;
     }
     let name = members.get("__type").or_else(|| members.get("code"))?;
-    word(name.as_str()?)
+    plain_error_name(name.as_str()?)
 }
 
-/// The plain name: without a namespace before it and an address behind it.
-fn word(text: &str) -> Option<String> {
+/// Returns the plain error name, without namespace and URL.
+fn plain_error_name(text: &str) -> Option<String> {
     let name = text.split(':').next()?;
     let name = name.rsplit('#').next()?.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
@@ -305,9 +308,9 @@ fn word(text: &str) -> Option<String> {
     fits.then(|| name.to_owned())
 }
 
-/// One segment of a path, whatever it holds.
-fn encoded(text: &str) -> String {
-    v4::encoded(text, b"")
+/// Percent-encodes one path segment.
+fn encode_segment(text: &str) -> String {
+    sigv4::percent_encode(text, b"")
 }
 
 impl fmt::Debug for AgentCore {

@@ -1,11 +1,11 @@
-//! AWS's usual places for credentials, in AWS's order: environment, profile, web identity, container,
-//! machine. A place that is set and does not work ends the search: what comes after it was not meant.
+//! AWS default credential chain: environment, profile, web identity, container, instance metadata. A source that is
+//! configured but fails ends the search.
 
+use super::environment::{CredentialsEnv, CredentialsError, ExpiringKeys};
 use super::metadata;
-use super::place::{Known, Place, Trouble};
-use super::profiles::{Base, Profiles};
+use super::profiles::{BaseCredentials, Profiles};
 use super::signer::AwsKeys;
-use super::sts::{Proof, Role, assume};
+use super::sts::{AssumedRole, RoleProof, assume_role};
 use std::time::SystemTime;
 
 #[cfg(test)]
@@ -13,20 +13,20 @@ mod tests;
 
 /// Where credentials come from when nobody gave any.
 pub(super) struct Chain {
-    place: Place,
+    place: CredentialsEnv,
     region: String,
 }
 
 impl Chain {
-    pub(super) fn new(place: Place, region: &str) -> Self {
+    pub(super) fn new(place: CredentialsEnv, region: &str) -> Self {
         let region = region.to_owned();
         Self { place, region }
     }
 
     /// The first credentials there are.
-    pub(super) async fn look(&self, now: SystemTime) -> Result<Known, Trouble> {
+    pub(super) async fn look(&self, now: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
         if let Some(keys) = environment(&self.place)? {
-            return Ok(Known::always(keys));
+            return Ok(ExpiringKeys::without_expiry(keys));
         }
         let profiles = Profiles::read(&self.place).await?;
         if let Some(known) = self.profile(&profiles, now).await? {
@@ -35,19 +35,19 @@ impl Chain {
         if let Some(known) = self.identity(now).await? {
             return Ok(known);
         }
-        if let Some(known) = metadata::container(&self.place).await? {
+        if let Some(known) = metadata::ecs_credentials(&self.place).await? {
             return Ok(known);
         }
         let nowhere = format!(
             "neither the environment nor the profile `{}` nor a web identity nor a container has any",
             profiles.selected
         );
-        match metadata::machine(&self.place).await {
+        match metadata::imds_credentials(&self.place).await {
             Ok(Some(known)) => Ok(known),
-            Ok(None) => Err(Trouble::new(format!(
+            Ok(None) => Err(CredentialsError::new(format!(
                 "{nowhere}, and this machine has no role"
             ))),
-            Err(error) => Err(Trouble::new(format!("{nowhere}, and {error}"))),
+            Err(error) => Err(CredentialsError::new(format!("{nowhere}, and {error}"))),
         }
     }
 
@@ -55,38 +55,40 @@ impl Chain {
         &self,
         profiles: &Profiles,
         now: SystemTime,
-    ) -> Result<Option<Known>, Trouble> {
-        let Some(way) = profiles.way()? else {
+    ) -> Result<Option<ExpiringKeys>, CredentialsError> {
+        let Some(way) = profiles.resolve()? else {
             return Ok(None);
         };
         let found = match way.base {
-            Base::Keys(keys) => Some(Known::always(keys)),
-            Base::Token { role, file } => Some(self.by_token(&role, &file, now).await?),
-            Base::Environment => environment(&self.place)?.map(Known::always),
-            Base::Container => metadata::container(&self.place).await?,
-            Base::Machine => metadata::machine(&self.place).await?,
+            BaseCredentials::Keys(keys) => Some(ExpiringKeys::without_expiry(keys)),
+            BaseCredentials::Token { role, file } => Some(self.by_token(&role, &file, now).await?),
+            BaseCredentials::Environment => {
+                environment(&self.place)?.map(ExpiringKeys::without_expiry)
+            }
+            BaseCredentials::Container => metadata::ecs_credentials(&self.place).await?,
+            BaseCredentials::Machine => metadata::imds_credentials(&self.place).await?,
         };
         let mut known = found.ok_or_else(|| {
             let name = &profiles.selected;
-            Trouble::new(format!(
+            CredentialsError::new(format!(
                 "the profile `{name}` names a credential_source that has none"
             ))
         })?;
         for role in &way.roles {
             let at = (self.region.as_str(), now);
-            known = assume(&self.place, at, role, Proof::Keys(&known.keys)).await?;
+            known = assume_role(&self.place, at, role, RoleProof::Keys(&known.keys)).await?;
         }
         Ok(Some(known))
     }
 
-    async fn identity(&self, now: SystemTime) -> Result<Option<Known>, Trouble> {
+    async fn identity(&self, now: SystemTime) -> Result<Option<ExpiringKeys>, CredentialsError> {
         let Some(file) = self.place.var("AWS_WEB_IDENTITY_TOKEN_FILE") else {
             return Ok(None);
         };
         let arn = self.place.var("AWS_ROLE_ARN").ok_or_else(|| {
-            Trouble::new("AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not")
+            CredentialsError::new("AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not")
         })?;
-        let role = Role {
+        let role = AssumedRole {
             arn,
             session: self.place.var("AWS_ROLE_SESSION_NAME"),
             external: None,
@@ -94,16 +96,21 @@ impl Chain {
         self.by_token(&role, &file, now).await.map(Some)
     }
 
-    async fn by_token(&self, role: &Role, file: &str, now: SystemTime) -> Result<Known, Trouble> {
-        let token = self.place.token(file).await?;
+    async fn by_token(
+        &self,
+        role: &AssumedRole,
+        file: &str,
+        now: SystemTime,
+    ) -> Result<ExpiringKeys, CredentialsError> {
+        let token = self.place.read_token(file).await?;
         let at = (self.region.as_str(), now);
-        assume(&self.place, at, role, Proof::Token(&token)).await
+        assume_role(&self.place, at, role, RoleProof::Token(&token)).await
     }
 }
 
-fn environment(place: &Place) -> Result<Option<AwsKeys>, Trouble> {
+fn environment(place: &CredentialsEnv) -> Result<Option<AwsKeys>, CredentialsError> {
     let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
-    let half = |set, missing| Trouble::new(format!("{set} is set, but {missing} is not"));
+    let half = |set, missing| CredentialsError::new(format!("{set} is set, but {missing} is not"));
     let keys = match (place.var(id), place.var(secret)) {
         (None, None) => return Ok(None),
         (Some(_), None) => return Err(half(id, secret)),

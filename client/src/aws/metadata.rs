@@ -1,8 +1,7 @@
-//! Credentials that whoever runs the program hands out over the network: a container's host, and the
-//! machine itself (version 2 of its metadata).
+//! Credentials from the ECS container endpoint and from EC2 instance metadata (IMDSv2).
 
-use super::network::is_private;
-use super::place::{Known, Place, Trouble, until};
+use super::credential_http::is_private;
+use super::environment::{CredentialsEnv, CredentialsError, ExpiringKeys, to_system_time};
 use super::signer::AwsKeys;
 use crate::Secret;
 use bytes::Bytes;
@@ -11,23 +10,23 @@ use interzone_protocol::vocab::Timestamp;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// The machine itself is near, or it is not there.
-const MACHINE: Duration = Duration::from_secs(2);
-const CONTAINER: Duration = Duration::from_secs(7);
-/// How long the machine's token shall be good, in seconds.
-const TOKEN_FOR: &str = "21600";
+/// Time limit of instance metadata, which is near or absent.
+const IMDS_TIMEOUT: Duration = Duration::from_secs(2);
+const CONTAINER_TIMEOUT: Duration = Duration::from_secs(7);
+/// Requested lifetime of the IMDS token, in seconds.
+const TOKEN_TTL_SECONDS: &str = "21600";
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 const TOKEN_TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const ENDPOINT: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
-/// Hosts of containers, which are asked without TLS.
+/// Container credential hosts that may be called without TLS.
 const CONTAINER_HOSTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
-/// What both say.
+/// Credentials document of both endpoints.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Given {
+struct CredentialsDocument {
     #[serde(alias = "code")]
     code: Option<String>,
     #[serde(alias = "message")]
@@ -38,32 +37,35 @@ struct Given {
     expiration: Option<Timestamp>,
 }
 
-/// The credentials of the container, if the program runs in one that has any.
-pub(super) async fn container(place: &Place) -> Result<Option<Known>, Trouble> {
+/// Returns the container's credentials, if it has any.
+pub(super) async fn ecs_credentials(
+    place: &CredentialsEnv,
+) -> Result<Option<ExpiringKeys>, CredentialsError> {
     let Some((name, address)) = container_address(place)? else {
         return Ok(None);
     };
     let mut request = request(Method::GET, &address, name)?;
     let token = match place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(path) => Some(place.token(&path).await?),
+        Some(path) => Some(place.read_token(&path).await?),
         None => place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
     };
     if let Some(token) = token {
         let value = HeaderValue::from_str(token.trim());
         let mut value = value.map_err(|_| {
-            Trouble::new("the container's authorization token does not fit into a header")
+            CredentialsError::new("the container's authorization token does not fit into a header")
         })?;
         value.set_sensitive(true);
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
-    let answer = place.ask(request, CONTAINER).await?;
+    let answer = place.request(request, CONTAINER_TIMEOUT).await?;
     let who = "the container's host";
-    known(who, answer.status, &answer.body).map(Some)
+    parse_credentials(who, answer.status, &answer.body).map(Some)
 }
 
-/// Where the container's credentials are, and the variable that says so. Without TLS only to where no
-/// other machine listens.
-fn container_address(place: &Place) -> Result<Option<(&'static str, String)>, Trouble> {
+/// Returns the container's credentials URL and the variable that set it. Plain http is allowed only to local hosts.
+fn container_address(
+    place: &CredentialsEnv,
+) -> Result<Option<(&'static str, String)>, CredentialsError> {
     let name = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
     if let Some(path) = place.var(name) {
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -74,42 +76,44 @@ fn container_address(place: &Place) -> Result<Option<(&'static str, String)>, Tr
     let Some(address) = place.var(name) else {
         return Ok(None);
     };
-    let uri: Uri = address.parse().map_err(|_| no_address(name))?;
+    let uri: Uri = address.parse().map_err(|_| invalid_url(name))?;
     if is_private(&uri, &CONTAINER_HOSTS) {
         return Ok(Some((name, address)));
     }
-    Err(Trouble::new(format!(
+    Err(CredentialsError::new(format!(
         "{name} must be https, this machine or a host of containers"
     )))
 }
 
-/// The credentials of the machine's role, if it has one and tells.
-pub(super) async fn machine(place: &Place) -> Result<Option<Known>, Trouble> {
+/// Returns the credentials of the instance role, if there is one.
+pub(super) async fn imds_credentials(
+    place: &CredentialsEnv,
+) -> Result<Option<ExpiringKeys>, CredentialsError> {
     let disabled = place.var("AWS_EC2_METADATA_DISABLED");
-    if disabled.is_some_and(|word| word.trim().eq_ignore_ascii_case("true")) {
+    if disabled.is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
         return Ok(None);
     }
-    let base = machine_address(place);
-    let mut asked = request(Method::PUT, &format!("{base}/latest/api/token"), ENDPOINT)?;
-    let ttl = HeaderValue::from_static(TOKEN_FOR);
-    asked.headers_mut().insert(TOKEN_TTL, ttl);
-    let answer = place.ask(asked, MACHINE).await?;
+    let base = imds_url(place);
+    let mut token_request = request(Method::PUT, &format!("{base}/latest/api/token"), ENDPOINT)?;
+    let ttl = HeaderValue::from_static(TOKEN_TTL_SECONDS);
+    token_request.headers_mut().insert(TOKEN_TTL, ttl);
+    let answer = place.request(token_request, IMDS_TIMEOUT).await?;
     let who = "the machine's metadata";
     if !answer.status.is_success() {
-        return Err(refused(who, answer.status, &answer.body));
+        return Err(endpoint_error(who, answer.status, &answer.body));
     }
     let token = HeaderValue::from_bytes(&answer.body);
-    let mut token = token.map_err(|_| Trouble::new(format!("{who}: its token is none")))?;
+    let mut token = token.map_err(|_| CredentialsError::new(format!("{who}: invalid token")))?;
     token.set_sensitive(true);
 
-    let mut asked = request(Method::GET, &format!("{base}{ROLES}"), ENDPOINT)?;
-    asked.headers_mut().insert(TOKEN, token.clone());
-    let answer = place.ask(asked, MACHINE).await?;
+    let mut roles_request = request(Method::GET, &format!("{base}{ROLES}"), ENDPOINT)?;
+    roles_request.headers_mut().insert(TOKEN, token.clone());
+    let answer = place.request(roles_request, IMDS_TIMEOUT).await?;
     if answer.status == StatusCode::NOT_FOUND {
         return Ok(None);
     }
     if !answer.status.is_success() {
-        return Err(refused(who, answer.status, &answer.body));
+        return Err(endpoint_error(who, answer.status, &answer.body));
     }
     let roles = String::from_utf8_lossy(&answer.body);
     let Some(role) = roles
@@ -120,14 +124,14 @@ pub(super) async fn machine(place: &Place) -> Result<Option<Known>, Trouble> {
     else {
         return Ok(None);
     };
-    let whose = "what the machine's metadata says of its role";
-    let mut asked = request(Method::GET, &format!("{base}{ROLES}{role}"), whose)?;
-    asked.headers_mut().insert(TOKEN, token);
-    let answer = place.ask(asked, MACHINE).await?;
-    known(who, answer.status, &answer.body).map(Some)
+    let whose = "the role name in the instance metadata";
+    let mut role_request = request(Method::GET, &format!("{base}{ROLES}{role}"), whose)?;
+    role_request.headers_mut().insert(TOKEN, token);
+    let answer = place.request(role_request, IMDS_TIMEOUT).await?;
+    parse_credentials(who, answer.status, &answer.body).map(Some)
 }
 
-fn machine_address(place: &Place) -> String {
+fn imds_url(place: &CredentialsEnv) -> String {
     if let Some(address) = place.var(ENDPOINT) {
         return address.trim_end_matches('/').to_owned();
     }
@@ -138,31 +142,39 @@ fn machine_address(place: &Place) -> String {
     "http://169.254.169.254".to_owned()
 }
 
-/// `whose` is told of an address that is none; the address itself may hold a password.
-fn request(method: Method, address: &str, whose: &str) -> Result<http::Request<Bytes>, Trouble> {
+/// Builds a request. Errors name `whose` instead of the URL, which may contain a password.
+fn request(
+    method: Method,
+    address: &str,
+    source: &str,
+) -> Result<http::Request<Bytes>, CredentialsError> {
     let request = http::Request::builder().method(method).uri(address);
     let request = request.body(Bytes::new());
-    request.map_err(|_| no_address(whose))
+    request.map_err(|_| invalid_url(source))
 }
 
-fn no_address(whose: &str) -> Trouble {
-    Trouble::new(format!("{whose} is no address"))
+fn invalid_url(source: &str) -> CredentialsError {
+    CredentialsError::new(format!("{source} is not a valid URL"))
 }
 
-fn known(who: &str, status: StatusCode, body: &[u8]) -> Result<Known, Trouble> {
+fn parse_credentials(
+    who: &str,
+    status: StatusCode,
+    body: &[u8],
+) -> Result<ExpiringKeys, CredentialsError> {
     if !status.is_success() {
-        return Err(refused(who, status, body));
+        return Err(endpoint_error(who, status, body));
     }
-    // What serde says of a wrong answer may repeat parts of it.
-    let given: Given = serde_json::from_slice(body)
-        .map_err(|_| Trouble::new(format!("{who}: its answer is not what it should be")))?;
+    // serde's error may quote the response, so it is dropped.
+    let given: CredentialsDocument = serde_json::from_slice(body)
+        .map_err(|_| CredentialsError::new(format!("{who}: the response is invalid")))?;
     if given.code.as_deref().is_some_and(|code| code != "Success") {
-        return Err(refused(who, status, body));
+        return Err(endpoint_error(who, status, body));
     }
-    // Those with a token are over some day, and who kept them for ever would not notice.
+    // Keys with a session token expire, so they must not be cached without an expiry time.
     if given.token.is_some() && given.expiration.is_none() {
-        let words = format!("{who}: its keys are temporary, and it does not say until when");
-        return Err(Trouble::new(words));
+        let words = format!("{who}: temporary keys without an expiration");
+        return Err(CredentialsError::new(words));
     }
     match (given.access_key_id, given.secret_access_key) {
         (Some(id), Some(secret)) => {
@@ -170,40 +182,45 @@ fn known(who: &str, status: StatusCode, body: &[u8]) -> Result<Known, Trouble> {
             if let Some(token) = given.token {
                 keys = keys.with_session_token(token);
             }
-            let until = given.expiration.map(until);
-            Ok(Known { keys, until })
+            let until = given.expiration.map(to_system_time);
+            Ok(ExpiringKeys {
+                keys,
+                expires_at: until,
+            })
         }
-        _ => Err(Trouble::new(format!("{who}: its answer has no keys"))),
+        _ => Err(CredentialsError::new(format!(
+            "{who}: the response has no keys"
+        ))),
     }
 }
 
-/// Its own words, if it has any: those are about errors and never credentials.
-fn refused(who: &str, status: StatusCode, body: &[u8]) -> Trouble {
-    let given: Option<Given> = serde_json::from_slice(body).ok();
+/// Error with the endpoint's code and message, which never contain credentials.
+fn endpoint_error(who: &str, status: StatusCode, body: &[u8]) -> CredentialsError {
+    let given: Option<CredentialsDocument> = serde_json::from_slice(body).ok();
     let (code, message) = given.map_or((None, None), |given| (given.code, given.message));
-    let mut words = format!("{who} refused (HTTP status {status})");
-    for said in [code, message].into_iter().flatten() {
-        words.push_str(": ");
-        words.extend(said.chars().filter(|c| !c.is_control()).take(200));
+    let mut text = format!("{who} refused (HTTP status {status})");
+    for detail in [code, message].into_iter().flatten() {
+        text.push_str(": ");
+        text.extend(detail.chars().filter(|c| !c.is_control()).take(200));
     }
-    Trouble::new(words)
+    CredentialsError::new(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{container_address, machine_address};
-    use crate::aws::place::Place;
+    use super::{container_address, imds_url};
+    use crate::aws::environment::CredentialsEnv;
 
-    fn place(vars: &'static [(&'static str, &'static str)]) -> Place {
-        let found = |name: &str| vars.iter().find(|(known, _)| *known == name);
-        Place::new(
+    fn env_with(vars: &'static [(&'static str, &'static str)]) -> CredentialsEnv {
+        let found = |name: &str| vars.iter().find(|(key, _)| *key == name);
+        CredentialsEnv::new(
             move |name| found(name).map(|(_, value)| (*value).to_owned()),
             None,
         )
     }
 
     #[test]
-    fn a_token_goes_nowhere_in_the_clear_but_near() {
+    fn container_url_must_be_https_or_local() {
         const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
         for address in [
             "http://127.0.0.1:9/x",
@@ -213,7 +230,8 @@ mod tests {
             "http://[fd00:ec2::23]/v1/credentials",
             "https://credentials.example/x",
         ] {
-            let place = Place::new(move |name| (name == FULL).then(|| address.to_owned()), None);
+            let place =
+                CredentialsEnv::new(move |name| (name == FULL).then(|| address.to_owned()), None);
             let found = container_address(&place).unwrap();
             assert_eq!(found, Some((FULL, address.to_owned())));
         }
@@ -223,15 +241,16 @@ mod tests {
             "/x",
             "nowhere at all",
         ] {
-            let place = Place::new(move |name| (name == FULL).then(|| address.to_owned()), None);
+            let place =
+                CredentialsEnv::new(move |name| (name == FULL).then(|| address.to_owned()), None);
             let error = container_address(&place).unwrap_err().to_string();
             assert!(error.contains(FULL), "{error}");
         }
     }
 
     #[test]
-    fn places_are_where_aws_says() {
-        let both = place(&[
+    fn endpoint_urls_follow_the_environment() {
+        let both = env_with(&[
             (
                 "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                 "/v2/credentials/x",
@@ -240,9 +259,9 @@ mod tests {
         ]);
         let (_, address) = container_address(&both).unwrap().unwrap();
         assert_eq!(address, "http://169.254.170.2/v2/credentials/x");
-        assert!(container_address(&place(&[])).unwrap().is_none());
-        assert_eq!(machine_address(&place(&[])), "http://169.254.169.254");
-        let six = place(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv6")]);
-        assert_eq!(machine_address(&six), "http://[fd00:ec2::254]");
+        assert!(container_address(&env_with(&[])).unwrap().is_none());
+        assert_eq!(imds_url(&env_with(&[])), "http://169.254.169.254");
+        let six = env_with(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv6")]);
+        assert_eq!(imds_url(&six), "http://[fd00:ec2::254]");
     }
 }

@@ -1,21 +1,20 @@
-//! Profiles: what the files of AWS's command line say about credentials. How they lead to some is
-//! decided here; fetching them is the chain's.
+//! AWS CLI profiles: parses the config and credentials files and determines how a profile gets its credentials.
 
-use super::place::{Place, Trouble};
+use super::environment::{CredentialsEnv, CredentialsError};
 use super::signer::AwsKeys;
-use super::sts::Role;
+use super::sts::AssumedRole;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
-/// Keys in the file that lead to credentials in a way that we do not go.
-const ELSEWHERE: [(&str, &str); 4] = [
+/// Profile keys of unsupported credential sources.
+const UNSUPPORTED_SOURCES: [(&str, &str); 4] = [
     ("sso_session", "single sign-on"),
     ("sso_start_url", "single sign-on"),
     ("login_session", "a session of the console"),
     ("credential_process", "a program"),
 ];
 
-/// All profiles of a machine, and the one that is meant.
+/// All profiles and the selected one.
 #[derive(Default)]
 pub(super) struct Profiles {
     pub(super) selected: String,
@@ -24,62 +23,71 @@ pub(super) struct Profiles {
 
 type Profile = BTreeMap<String, String>;
 
-/// A way to credentials: where it begins, and the roles that are taken one after the other.
+/// Path to credentials: the base credentials and the roles to assume in order.
 #[derive(Debug)]
-pub(super) struct Way {
-    pub(super) base: Base,
-    pub(super) roles: Vec<Role>,
+pub(super) struct CredentialPath {
+    pub(super) base: BaseCredentials,
+    pub(super) roles: Vec<AssumedRole>,
 }
 
 #[derive(Debug)]
-pub(super) enum Base {
+pub(super) enum BaseCredentials {
     Keys(AwsKeys),
-    Token { role: Role, file: String },
+    Token { role: AssumedRole, file: String },
     Environment,
     Container,
     Machine,
 }
 
 impl Profiles {
-    /// Reads both files. One that is not there is an empty one, unless somebody named it. One that
-    /// cannot be read ends the search: it may have said who we are.
-    pub(super) async fn read(place: &Place) -> Result<Self, Trouble> {
+    /// Reads both files. A missing default file counts as empty; a missing file that is configured, or an unreadable
+    /// one, is an error.
+    pub(super) async fn read(place: &CredentialsEnv) -> Result<Self, CredentialsError> {
         let selected = place.var("AWS_PROFILE");
         let mut profiles = Self {
             selected: selected.unwrap_or_else(|| "default".to_owned()),
             all: BTreeMap::new(),
         };
-        // What the second says counts.
-        for (var, usual, kind) in [
-            ("AWS_CONFIG_FILE", "~/.aws/config", Kind::Config),
+        // The second file takes precedence.
+        for (var, default_path, kind) in [
+            ("AWS_CONFIG_FILE", "~/.aws/config", ProfileFile::Config),
             (
                 "AWS_SHARED_CREDENTIALS_FILE",
                 "~/.aws/credentials",
-                Kind::Credentials,
+                ProfileFile::Credentials,
             ),
         ] {
-            let said = place.var(var);
-            let name = said.as_deref().unwrap_or(usual);
-            let Some(path) = place.path(name) else {
-                if said.is_some() {
-                    return Err(Trouble::new(format!("{var}: nobody says what `~` is")));
+            let configured = place.var(var);
+            let name = configured.as_deref().unwrap_or(default_path);
+            let Some(path) = place.resolve_path(name) else {
+                if configured.is_some() {
+                    return Err(CredentialsError::new(format!(
+                        "{var}: the home directory is unknown"
+                    )));
                 }
                 continue;
             };
-            match place.file(path).await {
+            match place.read_file(path).await {
                 Ok(text) => profiles.take_in(&text, kind, name)?,
-                Err(error) if error.kind() == ErrorKind::NotFound && said.is_none() => {}
+                Err(error) if error.kind() == ErrorKind::NotFound && configured.is_none() => {}
                 Err(error) => {
-                    return Err(Trouble::new(format!("{name} cannot be read: {error}")));
+                    return Err(CredentialsError::new(format!(
+                        "{name} cannot be read: {error}"
+                    )));
                 }
             }
         }
         Ok(profiles)
     }
 
-    fn take_in(&mut self, text: &str, kind: Kind, file: &str) -> Result<(), Trouble> {
-        let lines = lines(text).map_err(|line| {
-            Trouble::new(format!(
+    fn take_in(
+        &mut self,
+        text: &str,
+        kind: ProfileFile,
+        file: &str,
+    ) -> Result<(), CredentialsError> {
+        let lines = parse_lines(text).map_err(|line| {
+            CredentialsError::new(format!(
                 "line {line} of {file} is neither `[name]` nor `key = value`"
             ))
         })?;
@@ -88,12 +96,14 @@ impl Profiles {
             let section = line.section;
             let name = match (kind, section.split_once(char::is_whitespace)) {
                 // The longer spelling of it wins.
-                (Kind::Config, None) => Some(section).filter(|name| *name == "default" && !exact),
-                (Kind::Config, Some((word, name))) => {
+                (ProfileFile::Config, None) => {
+                    Some(section).filter(|name| *name == "default" && !exact)
+                }
+                (ProfileFile::Config, Some((word, name))) => {
                     Some(name.trim()).filter(|_| word == "profile")
                 }
-                (Kind::Credentials, None) => Some(section),
-                (Kind::Credentials, Some(_)) => None,
+                (ProfileFile::Credentials, None) => Some(section),
+                (ProfileFile::Credentials, Some(_)) => None,
             };
             if let Some(name) = name {
                 let profile = self.all.entry(name.to_owned()).or_default();
@@ -105,34 +115,34 @@ impl Profiles {
         Ok(())
     }
 
-    /// How the selected profile leads to credentials; none if it says nothing about them.
-    pub(super) fn way(&self) -> Result<Option<Way>, Trouble> {
+    /// Resolves the selected profile; `None` if it has no credential settings.
+    pub(super) fn resolve(&self) -> Result<Option<CredentialPath>, CredentialsError> {
         let mut name = self.selected.as_str();
         if name == "default" && !self.all.contains_key(name) {
             return Ok(None);
         }
-        let mut seen: Vec<&str> = Vec::new();
+        let mut visited: Vec<&str> = Vec::new();
         let mut roles = Vec::new();
         let base = loop {
             let profile = self.all.get(name);
-            let profile = profile.ok_or_else(|| match seen.last() {
-                None => trouble(name, "does not exist"),
-                Some(before) => trouble(
+            let profile = profile.ok_or_else(|| match visited.last() {
+                None => profile_error(name, "does not exist"),
+                Some(before) => profile_error(
                     before,
                     &format!("has the source `{name}`, which does not exist"),
                 ),
             })?;
-            if seen.contains(&name) {
-                return Err(trouble(name, "is its own source in the end"));
+            if visited.contains(&name) {
+                return Err(profile_error(name, "is its own source in the end"));
             }
-            seen.push(name);
-            if seen.len() > 1
-                && let Some(keys) = keys(name, profile)?
+            visited.push(name);
+            if visited.len() > 1
+                && let Some(keys) = static_keys(name, profile)?
             {
-                break Some(Base::Keys(keys));
+                break Some(BaseCredentials::Keys(keys));
             }
             let Some(role) = role(profile).filter(|_| !profile.contains_key(TOKEN_FILE)) else {
-                break base(name, profile)?;
+                break base_credentials(name, profile)?;
             };
             roles.push(role);
             match (
@@ -140,24 +150,24 @@ impl Profiles {
                 profile.get("credential_source"),
             ) {
                 (Some(_), Some(_)) => {
-                    return Err(trouble(
+                    return Err(profile_error(
                         name,
                         "has both source_profile and credential_source",
                     ));
                 }
                 (None, None) => {
                     let words = "has a role_arn, but neither source_profile nor credential_source";
-                    return Err(trouble(name, words));
+                    return Err(profile_error(name, words));
                 }
                 (Some(source), None) if source != name => name = source,
-                _ => break base(name, profile)?,
+                _ => break base_credentials(name, profile)?,
             }
         };
         roles.reverse();
         match base {
-            Some(base) => Ok(Some(Way { base, roles })),
-            None if roles.is_empty() && seen.len() == 1 => Ok(None),
-            None => Err(trouble(
+            Some(base) => Ok(Some(CredentialPath { base, roles })),
+            None if roles.is_empty() && visited.len() == 1 => Ok(None),
+            None => Err(profile_error(
                 name,
                 "has no credentials for the role that needs them",
             )),
@@ -167,22 +177,25 @@ impl Profiles {
 
 const TOKEN_FILE: &str = "web_identity_token_file";
 
-fn role(profile: &Profile) -> Option<Role> {
-    Some(Role {
+fn role(profile: &Profile) -> Option<AssumedRole> {
+    Some(AssumedRole {
         arn: profile.get("role_arn")?.clone(),
         session: profile.get("role_session_name").cloned(),
         external: profile.get("external_id").cloned(),
     })
 }
 
-/// Where a profile that takes no role of another's has its credentials from.
-fn base(name: &str, profile: &Profile) -> Result<Option<Base>, Trouble> {
+/// Returns the base credentials of a profile.
+fn base_credentials(
+    name: &str,
+    profile: &Profile,
+) -> Result<Option<BaseCredentials>, CredentialsError> {
     if let Some(source) = profile.get("credential_source") {
         return match source.as_str() {
-            "Environment" => Ok(Some(Base::Environment)),
-            "EcsContainer" => Ok(Some(Base::Container)),
-            "Ec2InstanceMetadata" => Ok(Some(Base::Machine)),
-            _ => Err(trouble(
+            "Environment" => Ok(Some(BaseCredentials::Environment)),
+            "EcsContainer" => Ok(Some(BaseCredentials::Container)),
+            "Ec2InstanceMetadata" => Ok(Some(BaseCredentials::Machine)),
+            _ => Err(profile_error(
                 name,
                 "needs Environment, EcsContainer or Ec2InstanceMetadata as credential_source",
             )),
@@ -190,17 +203,20 @@ fn base(name: &str, profile: &Profile) -> Result<Option<Base>, Trouble> {
     }
     if let Some(file) = profile.get(TOKEN_FILE) {
         let role = role(profile);
-        let role =
-            role.ok_or_else(|| trouble(name, "has a web_identity_token_file, but no role_arn"))?;
+        let role = role
+            .ok_or_else(|| profile_error(name, "has a web_identity_token_file, but no role_arn"))?;
         let file = file.clone();
-        return Ok(Some(Base::Token { role, file }));
+        return Ok(Some(BaseCredentials::Token { role, file }));
     }
-    if let Some(keys) = keys(name, profile)? {
-        return Ok(Some(Base::Keys(keys)));
+    if let Some(keys) = static_keys(name, profile)? {
+        return Ok(Some(BaseCredentials::Keys(keys)));
     }
-    match ELSEWHERE.iter().find(|(key, _)| profile.contains_key(*key)) {
+    match UNSUPPORTED_SOURCES
+        .iter()
+        .find(|(key, _)| profile.contains_key(*key))
+    {
         None => Ok(None),
-        Some((_, way)) => Err(trouble(
+        Some((_, way)) => Err(profile_error(
             name,
             &format!(
                 "gets its credentials from {way}, which is not supported: put those of \
@@ -210,12 +226,18 @@ fn base(name: &str, profile: &Profile) -> Result<Option<Base>, Trouble> {
     }
 }
 
-fn keys(name: &str, profile: &Profile) -> Result<Option<AwsKeys>, Trouble> {
+fn static_keys(name: &str, profile: &Profile) -> Result<Option<AwsKeys>, CredentialsError> {
     let (id, secret) = ("aws_access_key_id", "aws_secret_access_key");
     match (profile.get(id), profile.get(secret)) {
         (None, None) => Ok(None),
-        (Some(_), None) => Err(trouble(name, &format!("has an {id}, but no {secret}"))),
-        (None, Some(_)) => Err(trouble(name, &format!("has an {secret}, but no {id}"))),
+        (Some(_), None) => Err(profile_error(
+            name,
+            &format!("has an {id}, but no {secret}"),
+        )),
+        (None, Some(_)) => Err(profile_error(
+            name,
+            &format!("has an {secret}, but no {id}"),
+        )),
         (Some(id), Some(secret)) => {
             let keys = AwsKeys::new(id, secret.as_str());
             Ok(Some(match profile.get("aws_session_token") {
@@ -226,24 +248,24 @@ fn keys(name: &str, profile: &Profile) -> Result<Option<AwsKeys>, Trouble> {
     }
 }
 
-fn trouble(profile: &str, words: &str) -> Trouble {
-    Trouble::new(format!("the profile `{profile}` {words}"))
+fn profile_error(profile: &str, text: &str) -> CredentialsError {
+    CredentialsError::new(format!("the profile `{profile}` {text}"))
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ProfileFile {
     Config,
     Credentials,
 }
 
-struct Line<'a> {
+struct ProfileLine<'a> {
     section: &'a str,
-    /// None for the line that begins the section.
+    /// None for a section header.
     pair: Option<(&'a str, &'a str)>,
 }
 
-/// The pairs of a file and the sections they stand in, or the number of a line that is neither.
-fn lines(text: &str) -> Result<Vec<Line<'_>>, usize> {
+/// Parses a file into pairs with their sections, or returns the number of an invalid line.
+fn parse_lines(text: &str) -> Result<Vec<ProfileLine<'_>>, usize> {
     let mut found = Vec::new();
     let mut section = None;
     let mut depth = None;
@@ -253,15 +275,15 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>, usize> {
             continue;
         }
         let indent = line.len() - start.len();
-        // It goes on with the line above, which is about something else than credentials.
+        // A nested value of the line above, which is not about credentials.
         if depth.is_some_and(|depth| indent > depth) {
             continue;
         }
-        if let Some(rest) = start.strip_prefix('[') {
-            let (name, _) = rest.split_once(']').ok_or(number)?;
+        if let Some(header) = start.strip_prefix('[') {
+            let (name, _) = header.split_once(']').ok_or(number)?;
             let name = name.trim();
             (section, depth) = (Some(name), None);
-            found.push(Line {
+            found.push(ProfileLine {
                 section: name,
                 pair: None,
             });
@@ -270,9 +292,9 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>, usize> {
         let (key, value) = start.split_once('=').ok_or(number)?;
         depth = Some(indent);
         let section = section.ok_or(number)?;
-        let pair = (key.trim(), without_comment(value).trim());
+        let pair = (key.trim(), strip_comment(value).trim());
         if !pair.1.is_empty() {
-            found.push(Line {
+            found.push(ProfileLine {
                 section,
                 pair: Some(pair),
             });
@@ -281,8 +303,8 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>, usize> {
     Ok(found)
 }
 
-/// A comment in a line begins after a space: a secret may have the sign in it.
-fn without_comment(value: &str) -> &str {
+/// Removes a trailing comment. It must follow whitespace, because a secret may contain `#` or `;`.
+fn strip_comment(value: &str) -> &str {
     let starts = [" #", " ;", "\t#", "\t;"];
     let first = starts.iter().filter_map(|start| value.find(start)).min();
     first.and_then(|end| value.get(..end)).unwrap_or(value)

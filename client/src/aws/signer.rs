@@ -1,8 +1,7 @@
-//! Whoever signs requests for AWS. How a signature is made is written in `v4`; which credentials it is
-//! made with, and whether they are still good, is the business of `credentials`.
+//! Request signers for AWS. The algorithm is in `sigv4`, credentials come from `credentials`.
 
-use super::credentials::Keys;
-use super::v4;
+use super::credentials::CredentialCache;
+use super::sigv4;
 use crate::Secret;
 use bytes::Bytes;
 use std::fmt;
@@ -11,20 +10,20 @@ use std::time::SystemTime;
 
 /// Signs requests.
 #[async_trait::async_trait]
-pub trait Signer: Send + Sync + 'static {
-    /// Adds to the request whatever proves who sends it. Nothing of it may be changed afterwards.
+pub trait RequestSigner: Send + Sync + 'static {
+    /// Adds the signature headers to the request. It must not be changed afterwards.
     ///
     /// # Errors
-    /// There are no credentials, or the request cannot be signed.
+    /// If there are no credentials, or the request cannot be signed.
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError>;
 }
 
-/// Why a request could not be signed. The cause stands in the words, because few print more than those;
-/// it must hold no credential.
+/// Signing error. The message includes the cause, because callers often print only the message; it must not contain
+/// credentials.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignError {
-    /// No source has credentials for AWS, or none that are still good.
+    /// No source has valid AWS credentials.
     #[error(
         "there are no credentials for AWS: set them in the environment, a profile or a role: {0}"
     )]
@@ -34,7 +33,7 @@ pub enum SignError {
     Request(Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// Credentials that are given and not looked for.
+/// Static AWS credentials.
 ///
 /// ```
 /// use interzone_client::aws::AwsKeys;
@@ -50,7 +49,7 @@ pub struct AwsKeys {
 }
 
 impl AwsKeys {
-    /// An access key and its secret.
+    /// Creates credentials from an access key id and its secret.
     pub fn new(id: impl Into<String>, secret: impl Into<Secret>) -> Self {
         Self {
             id: id.into(),
@@ -59,7 +58,7 @@ impl AwsKeys {
         }
     }
 
-    /// The session token that belongs to temporary keys.
+    /// Adds the session token of temporary credentials.
     #[must_use]
     pub fn with_session_token(mut self, token: impl Into<Secret>) -> Self {
         self.session = Some(token.into());
@@ -79,11 +78,11 @@ impl AwsKeys {
     }
 }
 
-/// Signs requests for one service in one region.
+/// SigV4 signer for one service in one region.
 ///
 /// ```no_run
 /// use bytes::Bytes;
-/// use interzone_client::aws::{AwsSigner, Signer};
+/// use interzone_client::aws::{AwsSigner, RequestSigner};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let signer = AwsSigner::from_default_chain("bedrock", "eu-west-1").await;
@@ -96,21 +95,20 @@ impl AwsKeys {
 /// ```
 #[derive(Clone)]
 pub struct AwsSigner {
-    keys: Arc<Keys>,
+    keys: Arc<CredentialCache>,
     service: String,
     region: String,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl AwsSigner {
-    /// Signs with whatever credentials AWS's usual places have: environment, profiles, web identity,
-    /// container, instance. They are looked for when the first request is signed, and again before
-    /// they expire.
-    // Nothing of it waits now, but callers should not notice if it ever does.
+    /// Signs with credentials of the AWS default chain: environment, profiles, web identity, container, instance.
+    /// They are fetched when the first request is signed, and again before they expire.
+    // Async although nothing is awaited yet, so that the signature can stay.
     pub async fn from_default_chain(service: impl Into<String>, region: impl Into<String>) -> Self {
         let region = region.into();
-        let keys = Keys::default_chain(&region);
-        Self::with(keys, service.into(), region)
+        let keys = CredentialCache::default_chain(&region);
+        Self::from_cache(keys, service.into(), region)
     }
 
     /// Signs with these credentials.
@@ -119,10 +117,14 @@ impl AwsSigner {
         region: impl Into<String>,
         keys: &AwsKeys,
     ) -> Self {
-        Self::with(Keys::fixed(keys.clone()), service.into(), region.into())
+        Self::from_cache(
+            CredentialCache::fixed(keys.clone()),
+            service.into(),
+            region.into(),
+        )
     }
 
-    fn with(keys: Keys, service: String, region: String) -> Self {
+    fn from_cache(keys: CredentialCache, service: String, region: String) -> Self {
         Self {
             keys: Arc::new(keys),
             service,
@@ -131,34 +133,34 @@ impl AwsSigner {
         }
     }
 
-    /// Goes by another clock than the machine's.
+    /// Uses another clock than the system's.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// The region that it signs for.
+    /// Returns the region.
     pub fn region(&self) -> &str {
         &self.region
     }
 }
 
 #[async_trait::async_trait]
-impl Signer for AwsSigner {
+impl RequestSigner for AwsSigner {
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError> {
         let at = (self.clock)();
         let keys = self.keys.get(at).await?;
-        let scope = v4::Scope {
+        let scope = sigv4::SigningScope {
             service: &self.service,
             region: &self.region,
             at,
         };
-        v4::sign(request, &keys, scope)
+        sigv4::sign(request, &keys, scope)
     }
 }
 
-/// Never a credential.
+/// Omits credentials.
 impl fmt::Debug for AwsSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AwsSigner")

@@ -1,83 +1,82 @@
-//! Roles: AWS's token service gives credentials of a role to whoever has others, or a token of an
-//! identity provider.
+//! AWS STS: temporary credentials of a role, obtained with other credentials or a web identity token.
 
-use super::network::is_private;
-use super::place::{Known, Place, Trouble, until};
+use super::credential_http::is_private;
+use super::environment::{CredentialsEnv, CredentialsError, ExpiringKeys, to_system_time};
 use super::signer::AwsKeys;
-use super::v4;
+use super::sigv4;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, Uri, header};
 use interzone_protocol::vocab::Timestamp;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::form_urlencoded;
 
-/// Three tries must fit into the time of a whole look.
-const WITHIN: Duration = Duration::from_secs(8);
+/// Time limit per attempt; three attempts fit into the time limit of a refresh.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
-/// A role to take.
+/// A role to assume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct AssumedRole {
     pub(super) arn: String,
-    /// What the session is called in AWS's records.
+    /// Session name in AWS's audit logs.
     pub(super) session: Option<String>,
     pub(super) external: Option<String>,
 }
 
-/// How it is proven that the role may be taken.
-pub(super) enum Proof<'a> {
+/// Proof of the right to assume a role.
+pub(super) enum RoleProof<'a> {
     Keys(&'a AwsKeys),
     Token(&'a str),
 }
 
-/// Credentials of a role.
-pub(super) async fn assume(
-    place: &Place,
+/// Returns credentials of a role.
+pub(super) async fn assume_role(
+    place: &CredentialsEnv,
     (region, now): (&str, SystemTime),
-    role: &Role,
-    proof: Proof<'_>,
-) -> Result<Known, Trouble> {
-    let said = |words: &str| Trouble::new(format!("the role {}: {words}", role.arn));
-    let address = address(place, region).map_err(|words| said(&words))?;
+    role: &AssumedRole,
+    proof: RoleProof<'_>,
+) -> Result<ExpiringKeys, CredentialsError> {
+    let role_error = |words: &str| CredentialsError::new(format!("the role {}: {words}", role.arn));
+    let address = sts_url(place, region).map_err(|words| role_error(&words))?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let session = role.session.clone();
     let session = session.unwrap_or_else(|| format!("interzone-{seconds}"));
-    let form = form(role, &session, &proof);
+    let form = request_form(role, &session, &proof);
     let request = http::Request::post(address).header(header::CONTENT_TYPE, FORM);
     let request = request.body(Bytes::from(form));
-    let mut request = request.map_err(|_| said("its service has no address"))?;
-    if let Proof::Keys(keys) = proof {
+    let mut request = request.map_err(|_| role_error("its service has no address"))?;
+    if let RoleProof::Keys(keys) = proof {
         let service = "sts";
-        let scope = v4::Scope {
+        let scope = sigv4::SigningScope {
             service,
             region,
             at: now,
         };
-        v4::sign(&mut request, keys, scope).map_err(|error| said(&error.to_string()))?;
+        sigv4::sign(&mut request, keys, scope).map_err(|error| role_error(&error.to_string()))?;
     }
-    let answer = place.ask(request, WITHIN).await;
-    let answer = answer.map_err(|error| said(&error.to_string()))?;
+    let answer = place.request(request, ATTEMPT_TIMEOUT).await;
+    let answer = answer.map_err(|error| role_error(&error.to_string()))?;
     let text = String::from_utf8_lossy(&answer.body);
     if !answer.status.is_success() {
-        return Err(said(&refusal(answer.status, &text)));
+        return Err(role_error(&error_text(answer.status, &text)));
     }
-    credentials(&text).ok_or_else(|| said("the answer has no credentials"))
+    parse_credentials(&text).ok_or_else(|| role_error("the answer has no credentials"))
 }
 
-/// What the service is asked.
-fn form(role: &Role, session: &str, proof: &Proof<'_>) -> String {
+/// Builds the form of the STS request.
+fn request_form(role: &AssumedRole, session: &str, proof: &RoleProof<'_>) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("Version", "2011-06-15")
         .append_pair("RoleArn", &role.arn)
         .append_pair("RoleSessionName", session);
     match proof {
-        Proof::Keys(_) => {
+        RoleProof::Keys(_) => {
             form.append_pair("Action", "AssumeRole");
             if let Some(external) = &role.external {
                 form.append_pair("ExternalId", external);
             }
         }
-        Proof::Token(token) => {
+        RoleProof::Token(token) => {
             form.append_pair("Action", "AssumeRoleWithWebIdentity");
             form.append_pair("WebIdentityToken", token);
         }
@@ -85,9 +84,9 @@ fn form(role: &Role, session: &str, proof: &Proof<'_>) -> String {
     form.finish()
 }
 
-/// The service of the region, or wherever the environment says that it is. Tokens go there, so nobody
-/// else may listen.
-fn address(place: &Place, region: &str) -> Result<String, String> {
+/// Returns the STS URL of the region, or the one in the environment. It must be https or loopback, because tokens
+/// are sent there.
+fn sts_url(place: &CredentialsEnv, region: &str) -> Result<String, String> {
     for name in ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"] {
         let Some(address) = place.var(name) else {
             continue;
@@ -101,7 +100,7 @@ fn address(place: &Place, region: &str) -> Result<String, String> {
     }
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if region.is_empty() || !region.chars().all(plain) {
-        return Err("there is no such region".to_owned());
+        return Err("the region is invalid".to_owned());
     }
     let suffixes = [
         ("cn-", "amazonaws.com.cn"),
@@ -111,51 +110,51 @@ fn address(place: &Place, region: &str) -> Result<String, String> {
         ("us-isof-", "csp.hci.ic.gov"),
         ("eu-isoe-", "cloud.adc-e.uk"),
     ];
-    let own = suffixes.iter().find(|(start, _)| region.starts_with(start));
-    let suffix = own.map_or("amazonaws.com", |(_, suffix)| suffix);
+    let special = suffixes.iter().find(|(start, _)| region.starts_with(start));
+    let suffix = special.map_or("amazonaws.com", |(_, suffix)| suffix);
     Ok(format!("https://sts.{region}.{suffix}/"))
 }
 
-/// What the service says of itself, which is short and no credential.
-fn refusal(status: StatusCode, text: &str) -> String {
-    let mut words = format!("refused (HTTP status {status})");
+/// Error text with the service's code and message, which contain no credentials.
+fn error_text(status: StatusCode, body: &str) -> String {
+    let mut text = format!("refused (HTTP status {status})");
     for name in ["Code", "Message"] {
-        if let Some(said) = element(text, name) {
-            words.push_str(": ");
-            words.extend(said.chars().filter(|c| !c.is_control()).take(200));
+        if let Some(detail) = element(body, name) {
+            text.push_str(": ");
+            text.extend(detail.chars().filter(|c| !c.is_control()).take(200));
         }
     }
-    words
+    text
 }
 
-fn credentials(text: &str) -> Option<Known> {
+fn parse_credentials(text: &str) -> Option<ExpiringKeys> {
     let all = element(text, "Credentials")?;
-    // None of these needs a sign that XML spells otherwise.
+    // None of these values needs XML escapes.
     let plain =
         |name| element(all, name).filter(|text| !text.is_empty() && !text.contains(['<', '&']));
     let keys = AwsKeys::new(plain("AccessKeyId")?, plain("SecretAccessKey")?);
     let end: Timestamp = plain("Expiration")?.parse().ok()?;
-    Some(Known {
+    Some(ExpiringKeys {
         keys: keys.with_session_token(plain("SessionToken")?),
-        until: Some(until(end)),
+        expires_at: Some(to_system_time(end)),
     })
 }
 
-/// What stands in the first element of this name.
+/// Returns the content of the first element with this name.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("<{name}>"))?;
-    let (inside, _) = rest.split_once(&format!("</{name}>"))?;
+    let (_, tail) = text.split_once(&format!("<{name}>"))?;
+    let (inside, _) = tail.split_once(&format!("</{name}>"))?;
     Some(inside.trim())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::address;
-    use crate::aws::place::Place;
+    use super::sts_url;
+    use crate::aws::environment::CredentialsEnv;
 
     #[test]
-    fn every_part_of_the_cloud_has_its_own_service() {
-        let nowhere = Place::new(|_| None, None);
+    fn sts_url_depends_on_the_partition() {
+        let nowhere = CredentialsEnv::new(|_| None, None);
         for (region, host) in [
             ("eu-west-1", "sts.eu-west-1.amazonaws.com"),
             ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
@@ -164,17 +163,17 @@ mod tests {
             ("us-isob-east-1", "sts.us-isob-east-1.sc2s.sgov.gov"),
         ] {
             let expected = format!("https://{host}/");
-            assert_eq!(address(&nowhere, region), Ok(expected));
+            assert_eq!(sts_url(&nowhere, region), Ok(expected));
         }
         for region in ["", "evil.example/", "EU", "a b"] {
-            assert!(address(&nowhere, region).is_err(), "{region}");
+            assert!(sts_url(&nowhere, region).is_err(), "{region}");
         }
     }
 
     #[test]
-    fn tokens_go_nowhere_in_the_clear() {
+    fn sts_url_must_be_https_or_loopback() {
         for name in ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"] {
-            for (said, expected) in [
+            for (configured, expected) in [
                 ("https://sts.example", Some("https://sts.example/")),
                 ("http://127.0.0.1:4566/", Some("http://127.0.0.1:4566/")),
                 ("http://[::1]:1", Some("http://[::1]:1/")),
@@ -187,12 +186,15 @@ mod tests {
                 ("localhost:1", None),
                 ("pa55 is no address", None),
             ] {
-                let place = Place::new(move |var| (var == name).then(|| said.to_owned()), None);
-                let found = address(&place, "eu-west-1");
-                assert_eq!(found.as_deref().ok(), expected, "{said}");
-                if let Err(words) = found {
-                    assert!(words.contains(&format!("{name} must")), "{words}");
-                    assert!(!words.contains("pa55"), "{words}");
+                let place = CredentialsEnv::new(
+                    move |var| (var == name).then(|| configured.to_owned()),
+                    None,
+                );
+                let found = sts_url(&place, "eu-west-1");
+                assert_eq!(found.as_deref().ok(), expected, "{configured}");
+                if let Err(text) = found {
+                    assert!(text.contains(&format!("{name} must")), "{text}");
+                    assert!(!text.contains("pa55"), "{text}");
                 }
             }
         }

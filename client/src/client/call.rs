@@ -1,12 +1,11 @@
-//! How a call is sent: with a token, within its time, again where that cannot do harm. What it says
-//! and what the answer means is not known here.
+//! Sends calls: adds tokens and headers, applies deadlines, and retries where it is safe.
 
 use super::Client;
 use crate::Secret;
-use crate::answer;
-use crate::error::{AnswerFault, ConfigError, Error, TokenError};
-use crate::peer::{self, Deadline, Reply};
-use crate::retry::{self, Safety};
+use crate::error::{ConfigError, Error, InvalidResponse, TokenError};
+use crate::http_exchange::{self, Deadline, HttpReply};
+use crate::response;
+use crate::retry::{self, Idempotency};
 use crate::transport::ByteStream;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -15,81 +14,84 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// The media type of server-sent events.
-const EVENTS: &str = "text/event-stream";
+const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 const EVENTS_OR_JSON: &str = "text/event-stream, application/json";
 
-/// What is sent, and under which rules.
+/// An encoded call with its sending options.
 #[derive(Clone)]
-pub(crate) struct Outgoing {
+pub(crate) struct PreparedCall {
     pub(crate) body: Bytes,
     pub(crate) scopes: Vec<String>,
-    pub(crate) safety: Safety,
-    pub(crate) limit: Duration,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) timeout: Duration,
 }
 
-/// What a call that takes events for an answer got.
-pub(crate) enum Opened {
-    /// Events, as they come.
+/// Response to a call that accepts events.
+pub(crate) enum EventsOrReply {
+    /// A stream of events.
     Events(ByteStream),
-    /// One answer.
-    Reply(Reply),
+    /// A single response.
+    Reply(HttpReply),
 }
 
-/// The tries of one call: each with a token, all within one time and under one name.
-struct Tries<'c> {
+/// Retry state of one call: all attempts share a deadline and a correlation id.
+struct RetryState<'c> {
     client: &'c Client,
-    outgoing: &'c Outgoing,
+    call: &'c PreparedCall,
     deadline: Deadline,
-    /// All tries of one call are one call to whoever reads the logs.
+    /// The same for all attempts, so that logs show one call.
     correlation: HeaderValue,
     token: Option<Secret>,
-    renewed: bool,
+    is_token_renewed: bool,
     attempt: u32,
 }
 
-impl<'c> Tries<'c> {
-    fn new(client: &'c Client, outgoing: &'c Outgoing) -> Self {
+impl<'c> RetryState<'c> {
+    fn new(client: &'c Client, call: &'c PreparedCall) -> Self {
         Self {
             client,
-            outgoing,
-            deadline: Deadline::within(outgoing.limit),
-            correlation: client.correlation(),
+            call,
+            deadline: Deadline::from_now(call.timeout),
+            correlation: client.correlation_id(),
             token: None,
-            renewed: false,
+            is_token_renewed: false,
             attempt: 0,
         }
     }
 
-    /// The request of the next try.
+    /// Builds the request of the next attempt.
     async fn request(&mut self, accept: &'static str) -> Result<http::Request<Bytes>, Error> {
-        let token = self.client.tokens.get(&self.outgoing.scopes);
-        self.token = self.deadline.limit(token).await??;
-        let url = self.client.at("jsonrpc", &[]);
+        let token = self.client.tokens.get(&self.call.scopes);
+        self.token = self.deadline.run(token).await??;
+        let url = self.client.endpoint_url("jsonrpc", &[]);
         let mut request = http::Request::post(url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, accept)
-            .body(self.outgoing.body.clone())
+            .body(self.call.body.clone())
             .map_err(|_| ConfigError::Address)?;
         self.client
-            .sign(&mut request, &self.correlation, self.token.as_ref())?;
+            .add_headers(&mut request, &self.correlation, self.token.as_ref())?;
         Ok(request)
     }
 
-    /// Waits for the next try, or gives the error back if there should be none.
-    async fn again(&mut self, error: Error) -> Result<(), Error> {
+    /// Waits before the next attempt, or returns the error if there is none.
+    async fn prepare_retry(&mut self, error: Error) -> Result<(), Error> {
         let client = self.client;
-        let scopes = &self.outgoing.scopes;
-        if !self.renewed && is_stale(&error) && client.tokens.renew(scopes, self.token.as_ref()) {
-            self.renewed = true;
+        let scopes = &self.call.scopes;
+        if !self.is_token_renewed
+            && is_token_error(&error)
+            && client.tokens.invalidate(scopes, self.token.as_ref())
+        {
+            self.is_token_renewed = true;
             return Ok(());
         }
-        let policy = &client.inner.settings.retry;
-        if self.attempt >= policy.retries || !retry::helps(&error, self.outgoing.safety) {
+        let policy = &client.shared.settings.retry;
+        if self.attempt >= policy.retries || !retry::should_retry(&error, self.call.idempotency) {
             return Err(error);
         }
-        let wait = policy.wait(self.attempt) + error.retry_after().unwrap_or_default();
-        if Instant::now() + wait >= self.deadline.at {
+        let wait = policy.backoff_for(self.attempt) + error.retry_after().unwrap_or_default();
+        if Instant::now() + wait >= self.deadline.instant {
             return Err(error);
         }
         sleep(wait).await;
@@ -99,110 +101,131 @@ impl<'c> Tries<'c> {
 }
 
 impl Client {
-    /// Sends a message until it is answered, its time is over, or trying again would not be right.
+    /// Sends a message and retries it until it is answered, the deadline passes, or a retry is not safe.
     pub(crate) async fn post<T>(
         &self,
-        outgoing: &Outgoing,
-        read: impl Fn(&Reply) -> Result<T, Error>,
+        call: &PreparedCall,
+        decode: impl Fn(&HttpReply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut tries = Tries::new(self, outgoing);
-        let most = self.inner.settings.max_response;
+        let mut retries = RetryState::new(self, call);
+        let max_response = self.shared.settings.max_response;
         loop {
-            let request = tries.request(JSON).await?;
-            let reply = self.inner.peers.exchange(request, most, tries.deadline);
-            match reply.await.and_then(|reply| read(&reply)) {
+            let request = retries.request(JSON).await?;
+            let reply = self
+                .shared
+                .peers
+                .exchange(request, max_response, retries.deadline);
+            match reply.await.and_then(|reply| decode(&reply)) {
                 Ok(value) => return Ok(value),
-                Err(error) => tries.again(error).await?,
+                Err(error) => retries.prepare_retry(error).await?,
             }
         }
     }
 
-    /// Sends a message whose answer may come as events, the last of which is the answer.
-    pub(crate) async fn post_for_events(&self, outgoing: &Outgoing) -> Result<Opened, Error> {
-        let mut tries = Tries::new(self, outgoing);
-        let most = self.inner.settings.max_response;
+    /// Sends a message whose response may be an event stream that ends with the result.
+    pub(crate) async fn post_for_events(
+        &self,
+        call: &PreparedCall,
+    ) -> Result<EventsOrReply, Error> {
+        let mut retries = RetryState::new(self, call);
+        let max_response = self.shared.settings.max_response;
         loop {
-            let request = tries.request(EVENTS_OR_JSON).await?;
-            match self.opened(request, most, tries.deadline).await {
+            let request = retries.request(EVENTS_OR_JSON).await?;
+            match self
+                .open_call(request, max_response, retries.deadline)
+                .await
+            {
                 Ok(opened) => return Ok(opened),
-                Err(error) => tries.again(error).await?,
+                Err(error) => retries.prepare_retry(error).await?,
             }
         }
     }
 
-    async fn opened(
+    async fn open_call(
         &self,
         request: http::Request<Bytes>,
-        most: usize,
+        max_response: usize,
         deadline: Deadline,
-    ) -> Result<Opened, Error> {
-        let response = self.inner.peers.open(request, deadline).await?;
-        let kind = answer::media_type(response.headers()).unwrap_or_default();
-        if response.status() == StatusCode::OK && kind.eq_ignore_ascii_case(EVENTS) {
-            return Ok(Opened::Events(response.into_body()));
+    ) -> Result<EventsOrReply, Error> {
+        let response = self.shared.peers.open(request, deadline).await?;
+        let media_type = response::media_type(response.headers()).unwrap_or_default();
+        if response.status() == StatusCode::OK && media_type.eq_ignore_ascii_case(EVENT_STREAM) {
+            return Ok(EventsOrReply::Events(response.into_body()));
         }
-        let reply = deadline.limit(peer::read(response, most)).await??;
-        // What may pass is told as an error, so that it is tried again.
+        let reply = deadline
+            .run(http_exchange::read_reply(response, max_response))
+            .await??;
+        // Error statuses are returned as errors, so that transient ones are retried.
         match reply.status.is_success() {
-            true => Ok(Opened::Reply(reply)),
-            false => match answer::taken(&reply) {
+            true => Ok(EventsOrReply::Reply(reply)),
+            false => match response::check_notification(&reply) {
                 Err(error) => Err(error),
-                Ok(()) => Ok(Opened::Reply(reply)),
+                Ok(()) => Ok(EventsOrReply::Reply(reply)),
             },
         }
     }
 
-    /// Opens a stream of events.
-    pub(crate) async fn open(
+    /// Opens an event stream.
+    pub(crate) async fn open_events(
         &self,
         path: &[&str],
-        after: Option<u64>,
+        last_event_id: Option<u64>,
         scopes: &[String],
-        limit: Duration,
+        timeout: Duration,
     ) -> Result<http::Response<ByteStream>, Error> {
-        let deadline = Deadline::within(limit);
-        let correlation = self.correlation();
-        let mut renewed = false;
+        let deadline = Deadline::from_now(timeout);
+        let correlation = self.correlation_id();
+        let mut is_token_renewed = false;
         loop {
-            let token = deadline.limit(self.tokens.get(scopes)).await??;
-            let url = self.at("", path);
+            let token = deadline.run(self.tokens.get(scopes)).await??;
+            let url = self.endpoint_url("", path);
             let mut request = http::Request::get(url.as_str())
-                .header(header::ACCEPT, EVENTS)
+                .header(header::ACCEPT, EVENT_STREAM)
                 .header(header::CACHE_CONTROL, "no-store")
                 .body(Bytes::new())
                 .map_err(|_| ConfigError::Address)?;
-            if let Some(after) = after {
-                request.headers_mut().insert("last-event-id", after.into());
+            if let Some(last_event_id) = last_event_id {
+                request
+                    .headers_mut()
+                    .insert("last-event-id", last_event_id.into());
             }
-            self.sign(&mut request, &correlation, token.as_ref())?;
-            let response = self.inner.peers.open(request, deadline).await?;
-            let kind = answer::media_type(response.headers()).unwrap_or_default();
-            let events = kind.eq_ignore_ascii_case(EVENTS);
-            if response.status() == StatusCode::OK && events {
+            self.add_headers(&mut request, &correlation, token.as_ref())?;
+            let response = self.shared.peers.open(request, deadline).await?;
+            let media_type = response::media_type(response.headers()).unwrap_or_default();
+            let is_event_stream = media_type.eq_ignore_ascii_case(EVENT_STREAM);
+            if response.status() == StatusCode::OK && is_event_stream {
                 return Ok(response);
             }
-            let max = self.inner.settings.max_response;
-            let reply = deadline.limit(peer::read(response, max)).await??;
-            let error = match answer::taken(&reply) {
+            let max_response = self.shared.settings.max_response;
+            let reply = deadline
+                .run(http_exchange::read_reply(response, max_response))
+                .await??;
+            let error = match response::check_notification(&reply) {
                 Err(error) => error,
-                Ok(()) => AnswerFault::ContentType { expected: EVENTS }.into(),
+                Ok(()) => InvalidResponse::ContentType {
+                    expected: EVENT_STREAM,
+                }
+                .into(),
             };
-            if renewed || !is_stale(&error) || !self.tokens.renew(scopes, token.as_ref()) {
+            if is_token_renewed
+                || !is_token_error(&error)
+                || !self.tokens.invalidate(scopes, token.as_ref())
+            {
                 return Err(error);
             }
-            renewed = true;
+            is_token_renewed = true;
         }
     }
 
-    fn correlation(&self) -> HeaderValue {
-        let own = self.context.correlation.clone();
-        own.unwrap_or_else(|| {
-            let fresh = uuid::Uuid::now_v7().to_string();
-            HeaderValue::from_str(&fresh).unwrap_or_else(|_| HeaderValue::from_static("none"))
+    fn correlation_id(&self) -> HeaderValue {
+        let context_id = self.context.correlation.clone();
+        context_id.unwrap_or_else(|| {
+            let new_id = uuid::Uuid::now_v7().to_string();
+            HeaderValue::from_str(&new_id).unwrap_or_else(|_| HeaderValue::from_static("none"))
         })
     }
 
-    fn sign(
+    fn add_headers(
         &self,
         request: &mut http::Request<Bytes>,
         correlation: &HeaderValue,
@@ -215,7 +238,7 @@ impl Client {
         }
         if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
-            let mut value = value.map_err(|_| TokenError::Answer)?;
+            let mut value = value.map_err(|_| TokenError::InvalidResponse)?;
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
@@ -226,11 +249,11 @@ impl Client {
     }
 }
 
-/// Whether a fresh token may help.
-fn is_stale(error: &Error) -> bool {
+/// Returns true if a new token may help.
+fn is_token_error(error: &Error) -> bool {
     match error {
         Error::Http { status, .. } => *status == StatusCode::UNAUTHORIZED,
-        Error::Refused(refusal) => {
+        Error::Rpc(refusal) => {
             refusal.status == StatusCode::UNAUTHORIZED
                 || refusal.code == codes::TOKEN_EXPIRED
                 || refusal.code == codes::AUTHENTICATION_FAILED

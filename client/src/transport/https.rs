@@ -1,5 +1,4 @@
-//! HTTPS by reqwest: HTTP/1.1 and HTTP/2, TLS 1.2 at least, no redirects, no proxy that was not
-//! asked for.
+//! HTTPS transport on reqwest: HTTP/1.1 and HTTP/2, TLS 1.2 or later, no redirects, no implicit proxy.
 
 use super::{ByteStream, Transport, TransportError};
 use crate::Secret;
@@ -10,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to connect.
+/// Options of the HTTPS transport.
 ///
 /// ```
 /// use interzone_client::{Https, HttpsOptions};
@@ -21,17 +20,17 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpsOptions {
-    /// Files with CAs to trust beside the system's.
+    /// CA files to trust in addition to the system's.
     pub ca_files: Vec<PathBuf>,
-    /// PEM text with CAs to trust beside the system's.
+    /// PEM texts with CAs to trust in addition to the system's.
     pub ca_pem: Vec<String>,
-    /// The certificate and key to show to the peer, both in PEM.
+    /// TLS client certificate and key, both in PEM.
     pub identity: Option<Secret>,
-    /// The proxy to go through.
+    /// Proxy URL.
     pub proxy: Option<String>,
-    /// What the client calls itself.
+    /// User agent.
     pub user_agent: String,
-    /// How long a connection may take to be made.
+    /// Connect timeout.
     pub connect_timeout: Duration,
 }
 
@@ -49,43 +48,43 @@ impl Default for HttpsOptions {
 }
 
 impl HttpsOptions {
-    /// Trusts the CAs in a PEM file too.
+    /// Adds a PEM file with trusted CAs.
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_files.push(path.into());
         self
     }
 
-    /// Trusts the CAs in PEM text too.
+    /// Adds a PEM text with trusted CAs.
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<String>) -> Self {
         self.ca_pem.push(pem.into());
         self
     }
 
-    /// Shows a certificate to the peer: the chain and the key, both in PEM.
+    /// Sets the TLS client certificate: chain and key, both in PEM.
     #[must_use]
     pub fn identity(mut self, certificate: &str, key: &Secret) -> Self {
-        let both = format!("{certificate}\n{}", key.expose());
-        self.identity = Some(Secret::new(both));
+        let pem = format!("{certificate}\n{}", key.expose());
+        self.identity = Some(Secret::new(pem));
         self
     }
 
-    /// Goes through a proxy.
+    /// Sets a proxy.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
     }
 
-    /// Changes what the client calls itself.
+    /// Sets the user agent.
     #[must_use]
     pub fn user_agent(mut self, name: impl Into<String>) -> Self {
         self.user_agent = name.into();
         self
     }
 
-    /// Changes how long a connection may take to be made.
+    /// Sets the connect timeout.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
@@ -93,7 +92,7 @@ impl HttpsOptions {
     }
 }
 
-/// The transport for the network.
+/// HTTPS transport.
 ///
 /// ```no_run
 /// use bytes::Bytes;
@@ -109,14 +108,14 @@ impl HttpsOptions {
 #[derive(Clone, Debug)]
 pub struct Https(reqwest::Client);
 
-/// A connection that nobody uses is closed after so long, before most peers would.
-const IDLE: Duration = Duration::from_secs(30);
+/// Idle timeout of pooled connections, shorter than that of most servers.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Https {
-    /// Sets the transport up. It reads the CA files, and connects to nobody.
+    /// Creates the transport. Reads the CA files; does not connect.
     ///
     /// # Errors
-    /// A certificate, key, file or address in the options cannot be used.
+    /// If a certificate, key, file or URL in the options is invalid.
     pub fn new(options: &HttpsOptions) -> Result<Self, crate::Error> {
         let agent = http::HeaderValue::from_str(&options.user_agent);
         let agent = agent.map_err(|_| ConfigError::Header {
@@ -125,15 +124,15 @@ impl Https {
         let mut builder = reqwest::Client::builder()
             .user_agent(agent)
             .redirect(reqwest::redirect::Policy::none())
-            // The client retries by its own rules; a second set would retry writes.
+            // The client has its own retry policy; reqwest's could retry writes.
             .retry(reqwest::retry::never())
             .referer(false)
             .no_proxy()
             .tls_version_min(reqwest::tls::Version::TLS_1_2)
             .connect_timeout(options.connect_timeout)
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .tcp_nodelay(true);
-        let roots = roots(options)?;
+        let roots = load_roots(options)?;
         if !roots.is_empty() {
             builder = builder.tls_certs_merge(roots);
         }
@@ -155,8 +154,8 @@ impl Https {
     }
 }
 
-fn roots(options: &HttpsOptions) -> Result<Vec<reqwest::Certificate>, ConfigError> {
-    let bundle = |pem: &[u8]| {
+fn load_roots(options: &HttpsOptions) -> Result<Vec<reqwest::Certificate>, ConfigError> {
+    let parse_bundle = |pem: &[u8]| {
         reqwest::Certificate::from_pem_bundle(pem).map_err(|source| ConfigError::Pem {
             what: "a CA certificate",
             source: Arc::new(source),
@@ -168,10 +167,10 @@ fn roots(options: &HttpsOptions) -> Result<Vec<reqwest::Certificate>, ConfigErro
             path: path.display().to_string(),
             source: Arc::new(source),
         })?;
-        roots.extend(bundle(&pem)?);
+        roots.extend(parse_bundle(&pem)?);
     }
     for pem in &options.ca_pem {
-        roots.extend(bundle(pem.as_bytes())?);
+        roots.extend(parse_bundle(pem.as_bytes())?);
     }
     Ok(roots)
 }
@@ -183,11 +182,11 @@ impl Transport for Https {
         request: http::Request<Bytes>,
     ) -> Result<http::Response<ByteStream>, TransportError> {
         let request = reqwest::Request::try_from(request.map(reqwest::Body::from));
-        // A request that cannot be sent was not sent.
+        // An invalid request was not sent.
         let request =
             request.map_err(|error| TransportError::not_connected(error.without_url()))?;
         let response = self.0.execute(request).await.map_err(|error| {
-            // The address may hold a task's id, which is not for logs.
+            // The URL may contain a task id, which must not be logged.
             let error = error.without_url();
             if error.is_connect() {
                 TransportError::not_connected(error)
@@ -195,12 +194,12 @@ impl Transport for Https {
                 TransportError::broken(error)
             }
         })?;
-        let mut answer = http::Response::builder().status(response.status());
-        if let Some(headers) = answer.headers_mut() {
+        let mut converted = http::Response::builder().status(response.status());
+        if let Some(headers) = converted.headers_mut() {
             headers.clone_from(response.headers());
         }
         let body = response.bytes_stream();
         let body = body.map_err(|error| error.without_url().into()).boxed();
-        answer.body(body).map_err(TransportError::broken)
+        converted.body(body).map_err(TransportError::broken)
     }
 }

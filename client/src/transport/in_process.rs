@@ -1,5 +1,4 @@
-//! Calls to a zone in the same process: a function takes the place of the network. What the
-//! function does is not known here.
+//! In-process transport: calls a function instead of the network.
 
 use super::{ByteStream, Transport, TransportError};
 use bytes::Bytes;
@@ -7,12 +6,12 @@ use futures_util::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 
-/// A function from a request to a response.
-pub type Handler = Arc<
+/// Function from a request to a response.
+pub type InProcessHandler = Arc<
     dyn Fn(http::Request<Bytes>) -> BoxFuture<'static, http::Response<ByteStream>> + Send + Sync,
 >;
 
-/// A transport that calls a function.
+/// Transport that calls a function.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -27,11 +26,11 @@ pub type Handler = Arc<
 /// # Ok::<(), interzone_client::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct InProcess(Handler);
+pub struct InProcess(InProcessHandler);
 
 impl InProcess {
-    /// Makes a transport of a function.
-    pub fn new(handler: Handler) -> Self {
+    /// Creates a transport from a function.
+    pub fn new(handler: InProcessHandler) -> Self {
         Self(handler)
     }
 }

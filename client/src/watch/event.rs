@@ -1,7 +1,7 @@
-//! What an event says, read from the notification it carries.
+//! Decodes watch events from notifications.
 
-use super::Watched;
-use crate::error::AnswerFault;
+use super::WatchEvent;
+use crate::error::InvalidResponse;
 use interzone_jsonrpc::{Message, Notification, Parsed, Policy, parse};
 use interzone_protocol::acp::{
     Method, StreamChunk, StreamStatus, TaskEvent, TaskNotification, TaskObject,
@@ -10,10 +10,10 @@ use interzone_protocol::vocab::{StreamState, TaskState};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Our own notifications, which ACP does not have.
-const TEXT: &str = "interzone.task.text";
-const STATUS_LINE: &str = "interzone.task.status";
-const STREAM_STATE: &str = "interzone.stream.state";
+/// Interzone notifications, which are not part of ACP.
+const TEXT_METHOD: &str = "interzone.task.text";
+const STATUS_LINE_METHOD: &str = "interzone.task.status";
+const STREAM_STATE_METHOD: &str = "interzone.stream.state";
 
 #[derive(Deserialize)]
 struct TextParams {
@@ -34,82 +34,90 @@ struct StateParams {
     reason: Option<String>,
 }
 
-/// Reads the data of an event.
-pub(super) fn read(data: &[u8]) -> Result<Watched, AnswerFault> {
+/// Decodes the data of an event.
+pub(super) fn decode_event(data: &[u8]) -> Result<WatchEvent, InvalidResponse> {
     match parse(data, &Policy::STANDARD) {
-        Parsed::One(Ok(Message::Notification(note))) => {
-            Ok(known(&note).unwrap_or_else(|| Watched::Other {
-                method: note.method().to_owned(),
-                params: note.params().map(|params| params.clone().into_owned()),
-            }))
-        }
-        Parsed::One(Err(rejection)) => Err(AnswerFault::Envelope(rejection.problem())),
-        Parsed::One(Ok(_)) | Parsed::Batch(_) => Err(AnswerFault::Kind),
+        Parsed::One(Ok(Message::Notification(notification))) => Ok(decode_notification(
+            &notification,
+        )
+        .unwrap_or_else(|| WatchEvent::Other {
+            method: notification.method().to_owned(),
+            params: notification
+                .params()
+                .map(|params| params.clone().into_owned()),
+        })),
+        Parsed::One(Err(rejection)) => Err(InvalidResponse::Envelope(rejection.kind())),
+        Parsed::One(Ok(_)) | Parsed::Batch(_) => Err(InvalidResponse::UnexpectedKind),
     }
 }
 
-fn known(note: &Notification<'_>) -> Option<Watched> {
-    match note.method() {
-        TEXT => {
-            let TextParams { run, offset, delta } = params(note)?;
-            Some(Watched::Text { run, offset, delta })
+fn decode_notification(notification: &Notification<'_>) -> Option<WatchEvent> {
+    match notification.method() {
+        TEXT_METHOD => {
+            let TextParams { run, offset, delta } = decode_params(notification)?;
+            Some(WatchEvent::Text { run, offset, delta })
         }
-        STATUS_LINE => params::<StatusParams>(note).map(|status| Watched::StatusLine(status.text)),
-        STREAM_STATE => {
-            let StateParams { status, reason } = params(note)?;
-            Some(Watched::StreamState { status, reason })
+        STATUS_LINE_METHOD => decode_params::<StatusParams>(notification)
+            .map(|status| WatchEvent::StatusLine(status.text)),
+        STREAM_STATE_METHOD => {
+            let StateParams { status, reason } = decode_params(notification)?;
+            Some(WatchEvent::StreamState { status, reason })
         }
         name if name == Method::StreamChunk.name() => {
-            params::<StreamChunk>(note).map(Watched::Chunk)
+            decode_params::<StreamChunk>(notification).map(WatchEvent::Chunk)
         }
-        name if name == Method::TaskNotification.name() => task(&params(note)?),
+        name if name == Method::TaskNotification.name() => {
+            decode_task_event(&decode_params(notification)?)
+        }
         _ => None,
     }
 }
 
-fn params<T: DeserializeOwned>(note: &Notification<'_>) -> Option<T> {
-    note.decode_named().ok()
+fn decode_params<T: DeserializeOwned>(notification: &Notification<'_>) -> Option<T> {
+    notification.decode_named().ok()
 }
 
-fn task(note: &TaskNotification) -> Option<Watched> {
-    let data = note.data.as_ref()?;
+fn decode_task_event(notification: &TaskNotification) -> Option<WatchEvent> {
+    let data = notification.data.as_ref()?;
     let task = || data.decode::<TaskObject>().ok();
-    match note.event {
-        TaskEvent::StatusChange => task().map(Watched::StatusChange),
-        TaskEvent::Completed => task().map(Watched::Completed),
-        TaskEvent::Failed => task().map(Watched::Failed),
-        TaskEvent::NewMessage => data.decode().ok().map(Watched::Message),
-        TaskEvent::NewArtifact => data.decode().ok().map(Watched::Artifact),
+    match notification.event {
+        TaskEvent::StatusChange => task().map(WatchEvent::StatusChange),
+        TaskEvent::Completed => task().map(WatchEvent::Completed),
+        TaskEvent::Failed => task().map(WatchEvent::Failed),
+        TaskEvent::NewMessage => data.decode().ok().map(WatchEvent::Message),
+        TaskEvent::NewArtifact => data.decode().ok().map(WatchEvent::Artifact),
     }
 }
 
-/// How near the end an event is.
+/// Position of an event relative to the end of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// More will come.
-    Going,
-    /// The end is known, and one more event tells it.
+pub(super) enum Finality {
+    /// More events follow.
+    Ongoing,
+    /// The final state is known, and one more event follows.
     Ending,
-    /// Nothing more will come.
-    Over,
+    /// The last event.
+    Final,
 }
 
-pub(super) fn stage(event: &Watched) -> Stage {
+pub(super) fn finality_of(event: &WatchEvent) -> Finality {
     match event {
-        Watched::Completed(_) | Watched::Failed(_) => Stage::Over,
-        // The end of a task is told twice, unless it was called off.
-        Watched::StatusChange(task) => match task.status.0 {
-            TaskState::Completed | TaskState::Failed => Stage::Ending,
-            state if state.is_terminal() => Stage::Over,
-            _ => Stage::Going,
+        WatchEvent::Completed(_) | WatchEvent::Failed(_) => Finality::Final,
+        // The end of a task is sent as two events, unless it was canceled.
+        WatchEvent::StatusChange(task) => match task.status.0 {
+            TaskState::Completed | TaskState::Failed => Finality::Ending,
+            state if state.is_terminal() => Finality::Final,
+            _ => Finality::Ongoing,
         },
-        Watched::StreamState { status, .. } if status.0 == StreamState::Closed => Stage::Over,
-        _ => Stage::Going,
+        WatchEvent::StreamState { status, .. } if status.0 == StreamState::Closed => {
+            Finality::Final
+        }
+        _ => Finality::Ongoing,
     }
 }
 
-/// Whether the event is one of two that one entry of the log gives, of which the last alone
-/// carries the number.
-pub(super) fn is_logged(event: &Watched) -> bool {
-    !matches!(event, Watched::Text { .. } | Watched::StatusLine(_))
+/// Returns true for events from the event log. One log entry may give two events, of which only the last has
+/// the sequence number.
+pub(super) fn is_logged(event: &WatchEvent) -> bool {
+    !matches!(event, WatchEvent::Text { .. } | WatchEvent::StatusLine(_))
 }

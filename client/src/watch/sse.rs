@@ -1,64 +1,63 @@
-//! Server-sent events, read from bytes that come in any pieces. What an event means is not known
-//! here.
+//! Incremental parser for server-sent events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// The id that came with this very event.
+pub(crate) struct SseEvent {
+    /// The id field of this event, not inherited from earlier ones.
     pub(crate) id: Option<String>,
     pub(crate) name: String,
     pub(crate) data: Vec<u8>,
 }
 
-/// The event is larger than we take.
+/// The event exceeds the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge;
+pub(crate) struct EventTooLarge;
 
 #[derive(Debug)]
-pub(crate) struct Parser {
+pub(crate) struct SseParser {
     limit: usize,
     line: Vec<u8>,
-    /// The line before ended with a carriage return, so a line feed now is the rest of its end.
+    /// The previous line ended with a carriage return, so a line feed now belongs to it.
     after_return: bool,
-    /// Nothing has been read, so a byte order mark may come.
+    /// Nothing has been read, so a byte order mark may follow.
     at_start: bool,
-    event: Event,
+    event: SseEvent,
     has_data: bool,
     retry: Option<Duration>,
 }
 
-/// Waits that a server may ask for, beyond which it must be mistaken.
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// Maximum `retry` that is honored; a longer one is a mistake of the server.
+const MAX_RETRY: Duration = Duration::from_secs(300);
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-impl Parser {
-    /// A parser that takes events of at most `limit` bytes.
+impl SseParser {
+    /// Creates a parser for events of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
             after_return: false,
             at_start: true,
-            event: Event::default(),
+            event: SseEvent::default(),
             has_data: false,
             retry: None,
         }
     }
 
-    /// How long the server wants us to wait before we come back.
+    /// Returns the reconnect delay that the server requested.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Reads on. Events that are whole are put to `out`.
+    /// Parses more bytes. Complete events are appended to `out`.
     pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
-        out: &mut VecDeque<Event>,
-    ) -> Result<(), TooLarge> {
+        out: &mut VecDeque<SseEvent>,
+    ) -> Result<(), EventTooLarge> {
         while let Some(first) = bytes.first() {
             if self.after_return {
                 self.after_return = false;
@@ -68,30 +67,30 @@ impl Parser {
                 }
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
-            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            let (line, tail) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.line.len() + self.event.data.len() + line.len() > self.limit {
-                return Err(TooLarge);
+                return Err(EventTooLarge);
             }
             self.line.extend_from_slice(line);
-            let Some((ending, rest)) = rest.split_first() else {
+            let Some((ending, tail)) = tail.split_first() else {
                 return Ok(());
             };
             self.after_return = *ending == b'\r';
-            bytes = rest;
-            let whole = std::mem::take(&mut self.line);
-            self.read_line(&whole, out);
-            // The buffer is used again, unless it has grown beyond what lines usually need.
-            if whole.capacity() <= 64 * 1024 {
-                self.line = whole;
+            bytes = tail;
+            let complete_line = std::mem::take(&mut self.line);
+            self.read_line(&complete_line, out);
+            // The buffer is reused, unless it has grown beyond a typical line.
+            if complete_line.capacity() <= 64 * 1024 {
+                self.line = complete_line;
                 self.line.clear();
             }
         }
         Ok(())
     }
 
-    fn read_line(&mut self, line: &[u8], out: &mut VecDeque<Event>) {
-        let line = match line.strip_prefix(MARK) {
-            Some(rest) if self.at_start => rest,
+    fn read_line(&mut self, line: &[u8], out: &mut VecDeque<SseEvent>) {
+        let line = match line.strip_prefix(BYTE_ORDER_MARK) {
+            Some(content) if self.at_start => content,
             _ => line,
         };
         self.at_start = false;
@@ -121,17 +120,17 @@ impl Parser {
                 let wait = digits.and_then(|text| text.parse().ok());
                 let wait = wait
                     .map(Duration::from_millis)
-                    .map(|wait| wait.min(LONGEST_RETRY));
+                    .map(|wait| wait.min(MAX_RETRY));
                 self.retry = wait.or(self.retry);
             }
-            // A comment has an empty name. Others are for readers who know more.
+            // A comment has an empty name. Other fields are ignored, as the standard requires.
             _ => {}
         }
     }
 
-    /// A blank line ends an event. Without data there is none, and its id goes with it: ours come
-    /// with data.
-    fn dispatch(&mut self, out: &mut VecDeque<Event>) {
+    /// Ends an event at a blank line. Without data there is none, and its id is dropped: our servers send ids with
+    /// data only.
+    fn dispatch(&mut self, out: &mut VecDeque<SseEvent>) {
         let event = std::mem::take(&mut self.event);
         if std::mem::take(&mut self.has_data) {
             out.push_back(event);

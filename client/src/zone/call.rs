@@ -1,44 +1,47 @@
-//! A call of `execute_task`, and how what it began is called off.
+//! An `execute_task` call, and the cancellation of its task.
 
-use super::Waiting;
+use super::WaitMode;
 use super::execution::Execution;
 use crate::client::Client;
-use crate::client::call::Outgoing;
+use crate::client::call::PreparedCall;
 use crate::error::Error;
-use crate::retry::Safety;
+use crate::retry::Idempotency;
 use interzone_jsonrpc::RequestId;
-use interzone_protocol::zone::{ErrorWord, TaskIdParams};
+use interzone_protocol::zone::{ErrorReason, TaskIdParams};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long it may take to call a task off.
-const CANCEL: Duration = Duration::from_secs(10);
+/// Time limit for cancelling a task.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A call and how it is waited for.
+/// An encoded `execute_task` call with its wait options.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct ExecuteCall {
     pub(super) client: Client,
-    pub(super) outgoing: Outgoing,
+    pub(super) prepared: PreparedCall,
     pub(super) id: RequestId<'static>,
-    pub(super) waiting: Waiting,
-    pub(super) budget: Option<Duration>,
+    pub(super) wait_mode: WaitMode,
+    pub(super) poll_timeout: Option<Duration>,
     pub(super) cancel_on_drop: bool,
 }
 
-impl Call {
-    /// Whether asking twice is the same as asking once.
-    pub(super) fn is_repeatable(&self) -> bool {
-        self.outgoing.safety == Safety::Read
+impl ExecuteCall {
+    /// Returns true if the call can be sent twice.
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.prepared.idempotency == Idempotency::Idempotent
     }
 }
 
-/// Calls a task off. One whose id is not known yet is asked for under the call's own id, which begins
-/// nothing twice; the first that the peer tells of it names it.
-pub(super) async fn cancel(call: &Call, task_id: Option<String>) -> Result<bool, Error> {
+/// Cancels a task. If its id is unknown, the call is sent again with the same request id, which does not start a
+/// second task; the first event contains the task id.
+pub(super) async fn cancel_call(
+    call: &ExecuteCall,
+    task_id: Option<String>,
+) -> Result<bool, Error> {
     let work = async {
         let task_id = match task_id {
             Some(task_id) => task_id,
-            None if call.is_repeatable() => match find(call).await? {
+            None if call.is_idempotent() => match find_task_id(call).await? {
                 Some(task_id) => task_id,
                 None => return Ok(false),
             },
@@ -46,22 +49,28 @@ pub(super) async fn cancel(call: &Call, task_id: Option<String>) -> Result<bool,
         };
         match call.client.cancel_task(&TaskIdParams { task_id }).await {
             Ok(_) => Ok(true),
-            Err(error) if error.error_word() == ErrorWord::TaskFinished => Ok(false),
+            Err(error) if error.reason() == ErrorReason::TaskFinished => Ok(false),
             Err(error) => Err(error),
         }
     };
-    let late = |_| Err(Error::TimedOut { after: CANCEL });
-    timeout(CANCEL, work).await.unwrap_or_else(late)
+    let timed_out = |_| {
+        Err(Error::TimedOut {
+            after: CANCEL_TIMEOUT,
+        })
+    };
+    timeout(CANCEL_TIMEOUT, work)
+        .await
+        .unwrap_or_else(timed_out)
 }
 
-/// The task of a call; nothing if it is over.
-async fn find(call: &Call) -> Result<Option<String>, Error> {
-    let mut again = Execution::new(Call {
-        waiting: Waiting::Events,
+/// Returns the task id of a call; `None` if the task is finished.
+async fn find_task_id(call: &ExecuteCall) -> Result<Option<String>, Error> {
+    let mut repeated = Execution::new(ExecuteCall {
+        wait_mode: WaitMode::Stream,
         cancel_on_drop: false,
         ..call.clone()
     });
-    while again.task_id.is_none() && again.next().await.is_some() {}
-    let going = again.outcome.is_none();
-    Ok(again.task_id.take().filter(|_| going))
+    while repeated.task_id.is_none() && repeated.next().await.is_some() {}
+    let is_running = repeated.outcome.is_none();
+    Ok(repeated.task_id.take().filter(|_| is_running))
 }

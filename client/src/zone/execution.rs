@@ -1,208 +1,224 @@
-//! Waiting for an `execute_task`: by the events of the call, by asking again, by one after the other
-//! when the line breaks. What was told is told once, and the task is begun once.
+//! State machine that waits for an `execute_task`: by the call's event stream, by polling, or by polling after the
+//! stream broke. Each event is delivered once, and the task is started once.
 
-use super::call::{Call, cancel};
-use super::{Waiting, read};
-use crate::answer::{self, Told};
-use crate::client::call::Opened;
-use crate::clock::after;
-use crate::error::{AnswerFault, Error};
+use super::call::{ExecuteCall, cancel_call};
+use super::{WaitMode, decode};
+use crate::client::call::EventsOrReply;
+use crate::clock::saturating_deadline;
+use crate::error::{Error, InvalidResponse};
+use crate::response::{self, CallFrame};
 use crate::transport::{ByteStream, TransportError};
-use crate::watch::sse::{Event, Parser};
+use crate::watch::sse::{SseEvent, SseParser};
 use futures_util::StreamExt;
 use interzone_protocol::zone::{
-    ErrorWord, ExecuteResult, ExecuteStatus, PROGRESS, TaskIdParams, TaskOutcome, TaskProgress,
-    ZoneArtifact,
+    ErrorReason, ExecuteResult, ExecuteStatus, PROGRESS_METHOD, TaskIdParams, TaskOutcome,
+    TaskProgress, ZoneArtifact,
 };
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The first wait before the peer is asked what came of it, and the longest.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long everything may take, and how long asking may take at least.
-const BUDGET: Duration = Duration::from_secs(120);
-const LEAST_BUDGET: Duration = Duration::from_secs(30);
+/// First and maximum poll interval.
+const FIRST_POLL_WAIT: Duration = Duration::from_secs(2);
+const MAX_POLL_WAIT: Duration = Duration::from_secs(10);
+/// Default time limit of the whole call, and the minimum for polling.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+const MIN_POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What goes on while something is done.
+/// A progress event of an execution.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ExecuteEvent {
-    /// The peer has taken it up under this id.
-    Begun {
+    /// The peer created a task with this id.
+    Started {
         /// The task's id.
         task_id: String,
     },
-    /// What the agent is doing, in its words.
+    /// The agent's status line.
     Status(String),
-    /// What was added to the answer.
+    /// Text appended to the answer.
     Text(String),
-    /// A file that was made.
+    /// A created file.
     Artifact(ZoneArtifact),
 }
 
-/// An `execute_task` under way: its events, then its outcome.
+/// A running `execute_task`: its events, then its outcome.
 pub struct Execution {
-    call: Call,
-    state: State,
+    call: ExecuteCall,
+    state: ExecutionPhase,
     ready: VecDeque<ExecuteEvent>,
-    raw: VecDeque<Event>,
+    raw: VecDeque<SseEvent>,
     pub(super) outcome: Option<Result<ExecuteResult, Error>>,
     pub(super) task_id: Option<String>,
-    began: Option<Instant>,
-    /// The number of the last event.
-    last: u64,
-    /// Calls that broke off in a row.
+    started_at: Option<Instant>,
+    /// Sequence number of the last event.
+    last_sequence: u64,
+    /// Consecutive interrupted calls.
     attempt: u32,
-    /// What the agent said last that it is doing.
-    line: Option<String>,
-    cancelled: bool,
+    /// The agent's last status line.
+    last_status: Option<String>,
+    is_cancelled: bool,
 }
 
-enum State {
+enum ExecutionPhase {
     /// The call is due.
     Idle,
-    /// The call is due then.
+    /// The call is due at this time.
     Waiting(Instant),
-    /// Its events come.
+    /// The event stream is open.
     Open {
         body: ByteStream,
-        parser: Parser,
-        heard: Instant,
+        parser: SseParser,
+        last_read_at: Instant,
     },
-    /// The peer is asked what came of it.
-    Asking {
-        at: Instant,
+    /// The result is polled.
+    Polling {
+        next_poll: Instant,
         wait: Duration,
-        until: Instant,
-        budget: Duration,
+        deadline: Instant,
+        poll_timeout: Duration,
     },
-    Over,
+    Finished,
 }
 
 impl Execution {
-    pub(super) fn new(call: Call) -> Self {
+    pub(super) fn new(call: ExecuteCall) -> Self {
         Self {
             call,
-            state: State::Idle,
+            state: ExecutionPhase::Idle,
             ready: VecDeque::new(),
             raw: VecDeque::new(),
             outcome: None,
             task_id: None,
-            began: None,
-            last: 0,
+            started_at: None,
+            last_sequence: 0,
             attempt: 0,
-            line: None,
-            cancelled: false,
+            last_status: None,
+            is_cancelled: false,
         }
     }
 
-    /// The id of the call, as JSON-RPC has it.
+    /// Returns the JSON-RPC id of the call.
     pub fn id(&self) -> &str {
         self.call.id.as_str().unwrap_or_default()
     }
 
-    /// The task's id, once the peer has told it.
+    /// Returns the task's id, once the peer has sent it.
     pub fn task_id(&self) -> Option<&str> {
         self.task_id.as_deref()
     }
 
-    /// What goes on next; nothing once the outcome is known.
+    /// Returns the next event; `None` once the outcome is available.
     ///
-    /// Giving up on the future, as in a `select!`, loses nothing.
+    /// Cancel safe: no event is lost if the future is dropped, as in a `select!`.
     pub async fn next(&mut self) -> Option<ExecuteEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
             match &mut self.state {
-                State::Over => return None,
-                State::Idle => self.begin().await,
-                State::Waiting(until) => {
+                ExecutionPhase::Finished => return None,
+                ExecutionPhase::Idle => self.connect().await,
+                ExecutionPhase::Waiting(until) => {
                     sleep_until(*until).await;
-                    self.state = State::Idle;
+                    self.state = ExecutionPhase::Idle;
                 }
-                State::Open { body, heard, .. } => {
-                    let limit = self.call.client.settings().idle;
-                    match timeout_at(after(*heard, limit), body.next()).await {
-                        Ok(Some(Ok(bytes))) => self.read(&bytes),
-                        Ok(Some(Err(error))) => self.broke(TransportError::broken(error).into()),
-                        Ok(None) => self.broke(TransportError::broken(EndedEarly).into()),
-                        Err(_) => self.broke(Error::TimedOut { after: limit }),
+                ExecutionPhase::Open {
+                    body,
+                    last_read_at: heard,
+                    ..
+                } => {
+                    let idle_timeout = self.call.client.settings().idle_timeout;
+                    match timeout_at(saturating_deadline(*heard, idle_timeout), body.next()).await {
+                        Ok(Some(Ok(bytes))) => self.on_bytes(&bytes),
+                        Ok(Some(Err(error))) => {
+                            self.on_disconnect(TransportError::broken(error).into())
+                        }
+                        Ok(None) => {
+                            self.on_disconnect(TransportError::broken(UnexpectedEnd).into())
+                        }
+                        Err(_) => self.on_disconnect(Error::TimedOut {
+                            after: idle_timeout,
+                        }),
                     }
                 }
-                State::Asking { .. } => self.ask().await,
+                ExecutionPhase::Polling { .. } => self.poll_result().await,
             }
         }
     }
 
-    /// What came of it. Events that were not asked for are passed over.
+    /// Waits for the outcome. Remaining events are skipped.
     ///
     /// # Errors
-    /// It failed, or could not be asked, as [`Error::error_word`] tells.
+    /// If the task failed or its result could not be requested; see [`Error::reason`].
     pub async fn outcome(mut self) -> Result<ExecuteResult, Error> {
         while self.next().await.is_some() {}
-        // Nothing follows but because there is an outcome.
+        // The loop ends only with an outcome.
         self.outcome.take().unwrap_or(Err(Error::Method))
     }
 
-    /// Calls the task off. Tells whether there was still something to call off; what comes of the task
-    /// can be waited for as before.
+    /// Cancels the task. Returns false if it was already finished; the outcome can be awaited as before.
     ///
     /// # Errors
-    /// The peer could not be asked.
+    /// If the peer could not be reached or rejected the request.
     pub async fn cancel(&mut self) -> Result<bool, Error> {
-        if self.began.is_none() || self.outcome.is_some() {
+        if self.started_at.is_none() || self.outcome.is_some() {
             return Ok(false);
         }
-        self.cancelled = true;
-        cancel(&self.call, self.task_id.clone()).await
+        self.is_cancelled = true;
+        cancel_call(&self.call, self.task_id.clone()).await
     }
 
-    async fn begin(&mut self) {
-        self.began.get_or_insert_with(Instant::now);
-        let (client, outgoing, id) = (&self.call.client, &self.call.outgoing, &self.call.id);
-        if self.call.waiting != Waiting::Events {
-            let answer = client.post(outgoing, |reply| answer::result(reply, id));
-            let answer = answer.await.and_then(|result| read::executed(&result));
-            return self.answered(answer);
+    async fn connect(&mut self) {
+        self.started_at.get_or_insert_with(Instant::now);
+        let (client, outgoing, id) = (&self.call.client, &self.call.prepared, &self.call.id);
+        if self.call.wait_mode != WaitMode::Stream {
+            let response = client.post(outgoing, |reply| response::decode_result(reply, id));
+            let result = response
+                .await
+                .and_then(|result| decode::decode_execute_result(&result));
+            return self.on_result(result);
         }
         match client.post_for_events(outgoing).await {
-            Ok(Opened::Events(body)) => {
-                self.state = State::Open {
+            Ok(EventsOrReply::Events(body)) => {
+                self.state = ExecutionPhase::Open {
                     body,
-                    parser: Parser::new(client.settings().max_event),
-                    heard: Instant::now(),
+                    parser: SseParser::new(client.settings().max_event),
+                    last_read_at: Instant::now(),
                 };
             }
-            Ok(Opened::Reply(reply)) => {
-                let answer = answer::result(&reply, id);
-                self.answered(answer.and_then(|result| read::executed(&result)));
+            Ok(EventsOrReply::Reply(reply)) => {
+                let result = response::decode_result(&reply, id);
+                self.on_result(result.and_then(|result| decode::decode_execute_result(&result)));
             }
             Err(error) => self.finish(Err(error)),
         }
     }
 
-    fn read(&mut self, bytes: &[u8]) {
-        let State::Open { parser, heard, .. } = &mut self.state else {
+    fn on_bytes(&mut self, bytes: &[u8]) {
+        let ExecutionPhase::Open {
+            parser,
+            last_read_at: heard,
+            ..
+        } = &mut self.state
+        else {
             return;
         };
         *heard = Instant::now();
-        let read = parser.push(bytes, &mut self.raw);
+        let parsed = parser.push(bytes, &mut self.raw);
         while let Some(raw) = self.raw.pop_front() {
-            match answer::event(&raw.data, &self.call.id) {
-                Ok(Told::Note(note)) if note.method() == PROGRESS => {
-                    // One that cannot be read tells nothing, and the answer is still to come.
+            match response::decode_frame(&raw.data, &self.call.id) {
+                Ok(CallFrame::Notification(note)) if note.method() == PROGRESS_METHOD => {
+                    // An invalid progress event is skipped; the result is still to come.
                     if let Ok(progress) = note.decode_named() {
-                        self.progress(progress);
+                        self.on_progress(progress);
                     }
                 }
-                Ok(Told::Note(_)) => {}
-                Ok(Told::Result(result)) => {
+                Ok(CallFrame::Notification(_)) => {}
+                Ok(CallFrame::Result(result)) => {
                     self.raw.clear();
-                    return self.answered(read::executed(&result));
+                    return self.on_result(decode::decode_execute_result(&result));
                 }
                 Err(error) => {
                     self.raw.clear();
@@ -210,20 +226,20 @@ impl Execution {
                 }
             }
         }
-        if read.is_err() {
+        if parsed.is_err() {
             let limit = self.call.client.settings().max_event;
-            self.finish(Err(AnswerFault::EventTooLarge { limit }.into()));
+            self.finish(Err(InvalidResponse::EventTooLarge { limit }.into()));
         }
     }
 
-    fn progress(&mut self, progress: TaskProgress) {
-        self.known(&progress.task_id);
-        if progress.sequence <= self.last {
+    fn on_progress(&mut self, progress: TaskProgress) {
+        self.set_task_id(&progress.task_id);
+        if progress.sequence <= self.last_sequence {
             return;
         }
-        self.last = progress.sequence;
+        self.last_sequence = progress.sequence;
         if let Some(line) = progress.status {
-            self.line = Some(line.clone());
+            self.last_status = Some(line.clone());
             self.ready.push_back(ExecuteEvent::Status(line));
         }
         let text = progress.text_delta.map(ExecuteEvent::Text);
@@ -232,58 +248,65 @@ impl Execution {
         self.ready.extend(artifact);
     }
 
-    fn known(&mut self, task_id: &str) {
+    fn set_task_id(&mut self, task_id: &str) {
         if self.task_id.is_none() {
             self.task_id = Some(task_id.to_owned());
             let task_id = task_id.to_owned();
-            self.ready.push_back(ExecuteEvent::Begun { task_id });
+            self.ready.push_back(ExecuteEvent::Started { task_id });
         }
     }
 
-    fn answered(&mut self, answer: Result<ExecuteResult, Error>) {
-        if let Ok(result) = &answer {
+    fn on_result(&mut self, result: Result<ExecuteResult, Error>) {
+        if let Ok(result) = &result {
             if let Some(task_id) = result.task_id.clone() {
-                self.known(&task_id);
+                self.set_task_id(&task_id);
             }
-            if result.status == ExecuteStatus::Accepted && self.call.waiting != Waiting::Not {
-                return self.go_on_asking(FIRST_WAIT);
+            if result.status == ExecuteStatus::Accepted && self.call.wait_mode != WaitMode::NoWait {
+                return self.start_polling(FIRST_POLL_WAIT);
             }
         }
-        self.finish(answer);
+        self.finish(result);
     }
 
-    /// The line broke before the answer came.
-    fn broke(&mut self, error: Error) {
+    /// Handles an interrupted event stream.
+    fn on_disconnect(&mut self, error: Error) {
         self.raw.clear();
-        let most = self.call.client.settings().retry.retries;
+        let max_retries = self.call.client.settings().retry.retries;
         if self.task_id.is_some() {
-            self.go_on_asking(Duration::ZERO);
-        } else if self.call.is_repeatable() && self.attempt < most {
-            let wait = self.call.client.settings().retry.wait(self.attempt);
+            self.start_polling(Duration::ZERO);
+        } else if self.call.is_idempotent() && self.attempt < max_retries {
+            let wait = self.call.client.settings().retry.backoff_for(self.attempt);
             self.attempt += 1;
-            self.state = State::Waiting(after(Instant::now(), wait));
+            self.state = ExecutionPhase::Waiting(saturating_deadline(Instant::now(), wait));
         } else {
             self.finish(Err(error));
         }
     }
 
-    fn go_on_asking(&mut self, first: Duration) {
+    fn start_polling(&mut self, first_wait: Duration) {
         let now = Instant::now();
-        let elapsed = self.began.map_or(Duration::ZERO, |began| now - began);
-        let usual = BUDGET.saturating_sub(elapsed).max(LEAST_BUDGET);
-        let budget = self.call.budget.unwrap_or(usual);
-        self.state = State::Asking {
-            at: after(now, first),
-            wait: FIRST_WAIT,
-            until: after(now, budget),
-            budget,
+        let elapsed = self
+            .started_at
+            .map_or(Duration::ZERO, |started_at| now - started_at);
+        let default_timeout = DEFAULT_TIMEOUT
+            .saturating_sub(elapsed)
+            .max(MIN_POLL_TIMEOUT);
+        let poll_timeout = self.call.poll_timeout.unwrap_or(default_timeout);
+        self.state = ExecutionPhase::Polling {
+            next_poll: saturating_deadline(now, first_wait),
+            wait: FIRST_POLL_WAIT,
+            deadline: saturating_deadline(now, poll_timeout),
+            poll_timeout,
         };
     }
 
-    /// Asks once, when it is time.
-    async fn ask(&mut self) {
-        let State::Asking {
-            at, until, budget, ..
+    /// Polls the result once, when it is due.
+    async fn poll_result(&mut self) {
+        let ExecutionPhase::Polling {
+            next_poll: at,
+            deadline: until,
+            poll_timeout: budget,
+            ..
         } = self.state
         else {
             return;
@@ -291,66 +314,71 @@ impl Execution {
         let task_id = self.task_id.clone().unwrap_or_default();
         sleep_until(at.min(until)).await;
         if at > until || (at == until && budget.is_zero()) {
-            return self.finish(Err(Error::OutOfTime {
+            return self.finish(Err(Error::TaskTimeout {
                 task_id,
                 after: budget,
             }));
         }
         let params = TaskIdParams { task_id };
-        let asked = self.call.client.get_task_result(&params);
-        let line = match timeout_at(until, asked).await {
+        let request = self.call.client.get_task_result(&params);
+        let status = match timeout_at(until, request).await {
             Ok(Ok(TaskOutcome::Running(line))) => line,
             Ok(Ok(TaskOutcome::Done(result))) => return self.finish(Ok(*result)),
-            Ok(Ok(TaskOutcome::Failed(fault))) => {
-                return self.finish(Err(read::failed(fault).into()));
+            Ok(Ok(TaskOutcome::Failed(error))) => {
+                return self.finish(Err(decode::decode_failure(error).into()));
             }
-            Ok(Err(error)) if !is_passing(&error) => {
+            Ok(Err(error)) if !is_transient_poll_error(&error) => {
                 return self.finish(Err(Error::Poll(error.into())));
             }
-            // Not there yet, or not now.
+            // Still running, or a transient failure.
             Ok(Err(_)) | Err(_) => None,
         };
-        if let Some(line) = line.filter(|line| self.line.as_ref() != Some(line)) {
-            self.line = Some(line.clone());
+        if let Some(line) = status.filter(|line| self.last_status.as_ref() != Some(line)) {
+            self.last_status = Some(line.clone());
             self.ready.push_back(ExecuteEvent::Status(line));
         }
-        if let State::Asking { at, wait, .. } = &mut self.state {
-            *at = after(Instant::now(), *wait);
-            *wait = wait.mul_f64(1.5).min(LONGEST_WAIT);
+        if let ExecutionPhase::Polling {
+            next_poll: at,
+            wait,
+            ..
+        } = &mut self.state
+        {
+            *at = saturating_deadline(Instant::now(), *wait);
+            *wait = wait.mul_f64(1.5).min(MAX_POLL_WAIT);
         }
     }
 
     fn finish(&mut self, outcome: Result<ExecuteResult, Error>) {
         self.outcome = Some(outcome);
-        self.state = State::Over;
+        self.state = ExecutionPhase::Finished;
     }
 }
 
-/// Whether to ask again after this error.
-fn is_passing(error: &Error) -> bool {
-    error.is_retryable() || error.error_word() == ErrorWord::TaskNotFound
+/// Returns true if polling should continue after this error.
+fn is_transient_poll_error(error: &Error) -> bool {
+    error.is_retryable() || error.reason() == ErrorReason::TaskNotFound
 }
 
-/// The events ended before the last of them.
+/// The event stream ended without a result.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer ended before it was whole")]
-struct EndedEarly;
+#[error("the response ended before it was complete")]
+struct UnexpectedEnd;
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        let open = self.began.is_some() && self.outcome.is_none() && !self.cancelled;
-        let over = matches!(self.state, State::Over);
-        if !self.call.cancel_on_drop || !open || over {
+        let is_running = self.started_at.is_some() && self.outcome.is_none() && !self.is_cancelled;
+        let is_finished = matches!(self.state, ExecutionPhase::Finished);
+        if !self.call.cancel_on_drop || !is_running || is_finished {
             return;
         }
-        // Without a runtime there is nobody who could do it.
+        // Without a runtime the request cannot be sent.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
         let (call, task_id) = (self.call.clone(), self.task_id.take());
         runtime.spawn(async move {
-            if let Err(error) = cancel(&call, task_id).await {
-                tracing::debug!(%error, "a task that nobody waits for could not be called off");
+            if let Err(error) = cancel_call(&call, task_id).await {
+                tracing::debug!(%error, "cancelling a dropped task failed");
             }
         });
     }

@@ -1,33 +1,36 @@
 //! The network transport on real sockets: trust, certificates, redirects, proxies, limits.
 
-use crate::calls::{create, get};
-use crate::script::task_result;
-use crate::server::{Authority, Server, body, json};
+use crate::calls::{create_params, get_params};
+use crate::scripted_peer::task_result;
+use crate::test_server::{TestCa, TestServer, body, json_response};
 use interzone_client::{
-    AnswerFault, Client, ClientBuilder, ConfigError, Error, RetryPolicy, Secret, TransportError,
-    Watched,
+    Client, ClientBuilder, ConfigError, Error, InvalidResponse, RetryPolicy, Secret,
+    TransportError, WatchEvent,
 };
 use std::io::Write as _;
 use tokio::net::TcpListener;
 
 /// Answers a call with a task.
-fn good(request: &str) -> String {
+fn task_response(request: &str) -> String {
     let call: serde_json::Value = serde_json::from_str(body(request)).unwrap();
     let answer =
         serde_json::json!({"jsonrpc": "2.0", "id": call["id"], "result": task_result("t-1")});
-    json(&answer.to_string())
+    json_response(&answer.to_string())
 }
 
-fn plain(server: &Server) -> ClientBuilder {
+fn plain_client(server: &TestServer) -> ClientBuilder {
     let builder = Client::builder(format!("http://{}", server.address));
     builder.allow_http(true).retry(RetryPolicy::never())
 }
 
 #[tokio::test]
-async fn a_call_over_a_socket() {
-    let server = Server::plain(good).await;
-    let client = plain(&server).user_agent("test/1").build().unwrap();
-    assert_eq!(client.tasks_get(&get("t-1")).await.unwrap().task_id, "t-1");
+async fn call_over_plain_http_succeeds() {
+    let server = TestServer::plain(task_response).await;
+    let client = plain_client(&server).user_agent("test/1").build().unwrap();
+    assert_eq!(
+        client.tasks_get(&get_params("t-1")).await.unwrap().task_id,
+        "t-1"
+    );
     let request = server.requests.lock().unwrap()[0].clone();
     assert!(
         request.starts_with("POST /jsonrpc HTTP/1.1\r\n"),
@@ -38,18 +41,18 @@ async fn a_call_over_a_socket() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let other = Server::plain(good).await;
+    let other = TestServer::plain(task_response).await;
     let location = format!("http://{}/jsonrpc", other.address);
-    let server = Server::plain(move |_| {
+    let server = TestServer::plain(move |_| {
         format!(
             "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
         )
     })
     .await;
-    let error = plain(&server)
+    let error = plain_client(&server)
         .build()
         .unwrap()
-        .tasks_get(&get("t-1"))
+        .tasks_get(&get_params("t-1"))
         .await
         .unwrap_err();
     assert!(
@@ -58,59 +61,59 @@ async fn redirects_are_not_followed() {
     );
     assert!(
         other.requests.lock().unwrap().is_empty(),
-        "the token goes nowhere else"
+        "the token is sent to no other host"
     );
 }
 
 #[tokio::test]
-async fn large_answers_are_cut_off() {
-    let server = Server::plain(|_| {
+async fn oversized_response_is_rejected() {
+    let server = TestServer::plain(|_| {
         let piece = format!("400\r\n{}\r\n", "x".repeat(1024)).repeat(64);
         format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n{piece}0\r\n\r\n"
         )
     })
     .await;
-    let client = plain(&server).max_response(10_000).build().unwrap();
-    let error = client.tasks_get(&get("t-1")).await.unwrap_err();
-    let large = AnswerFault::TooLarge { limit: 10_000 };
+    let client = plain_client(&server).max_response(10_000).build().unwrap();
+    let error = client.tasks_get(&get_params("t-1")).await.unwrap_err();
+    let large = InvalidResponse::TooLarge { limit: 10_000 };
     assert!(
-        matches!(&error, Error::Answer(fault) if *fault == large),
+        matches!(&error, Error::InvalidResponse(fault) if *fault == large),
         "{error:?}"
     );
 }
 
 #[tokio::test]
-async fn no_connection_and_a_broken_one_are_told_apart() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = gone.local_addr().unwrap();
-    drop(gone);
+async fn connect_and_broken_connection_errors_are_distinguished() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
     let client = Client::builder(format!("http://{address}")).allow_http(true);
     let client = client.retry(RetryPolicy::never()).build().unwrap();
-    let error = client.tasks_create(&create()).await.unwrap_err();
+    let error = client.tasks_create(&create_params()).await.unwrap_err();
     let missing =
         |error: &Error| matches!(error, Error::Transport(TransportError::NotConnected(_)));
     assert!(missing(&error), "{error:?}");
-    let server = Server::plain(|_| String::new()).await;
-    let error = plain(&server)
+    let server = TestServer::plain(|_| String::new()).await;
+    let error = plain_client(&server)
         .build()
         .unwrap()
-        .tasks_create(&create())
+        .tasks_create(&create_params())
         .await
         .unwrap_err();
     assert!(
         matches!(error, Error::Transport(TransportError::Broken(_))),
         "{error:?}"
     );
-    let server = Server::plain(|_| {
+    let server = TestServer::plain(|_| {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"
             .to_owned()
     })
     .await;
-    let error = plain(&server)
+    let error = plain_client(&server)
         .build()
         .unwrap()
-        .tasks_create(&create())
+        .tasks_create(&create_params())
         .await
         .unwrap_err();
     assert!(
@@ -125,9 +128,9 @@ async fn no_connection_and_a_broken_one_are_told_apart() {
 }
 
 #[tokio::test]
-async fn events_over_a_socket() {
-    let server = Server::plain(|request| {
-        let task = crate::script::task("t-1", "COMPLETED");
+async fn watch_over_plain_http_resumes() {
+    let server = TestServer::plain(|request| {
+        let task = crate::scripted_peer::task("t-1", "COMPLETED");
         let params = serde_json::json!({"taskId": "t-1", "event": "COMPLETED",
             "timestamp": "2026-01-02T03:04:05Z", "data": task});
         let data =
@@ -143,22 +146,25 @@ async fn events_over_a_socket() {
         format!("{head}{event}")
     })
     .await;
-    let mut watch = plain(&server).build().unwrap().watch_task("t-1", None);
+    let mut watch = plain_client(&server)
+        .build()
+        .unwrap()
+        .watch_task("t-1", None);
     assert!(matches!(
         watch.next().await,
-        Some(Ok(Watched::Other { .. }))
+        Some(Ok(WatchEvent::Other { .. }))
     ));
     assert!(matches!(
         watch.next().await,
-        Some(Ok(Watched::Completed(_)))
+        Some(Ok(WatchEvent::Completed(_)))
     ));
     assert!(watch.next().await.is_none());
 }
 
 #[tokio::test]
-async fn trust_and_certificates() {
-    let authority = Authority::new();
-    let server = Server::tls(&authority, good).await;
+async fn ca_and_client_certificates_are_verified() {
+    let authority = TestCa::new();
+    let server = TestServer::tls(&authority, task_response).await;
     let address = format!("https://localhost:{}", server.address.port());
     let builder = || Client::builder(&address).retry(RetryPolicy::never());
     let (certificate, key) = authority.issue("me");
@@ -169,7 +175,7 @@ async fn trust_and_certificates() {
     client
         .build()
         .unwrap()
-        .tasks_get(&get("t-1"))
+        .tasks_get(&get_params("t-1"))
         .await
         .unwrap();
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -180,12 +186,12 @@ async fn trust_and_certificates() {
     client
         .build()
         .unwrap()
-        .tasks_get(&get("t-1"))
+        .tasks_get(&get_params("t-1"))
         .await
         .unwrap();
     assert_eq!(server.requests.lock().unwrap().len(), 2);
-    // Without the authority, without a certificate, with another's, under another name.
-    let stranger = Authority::new();
+    // Without the CA, without a certificate, with another CA's, under another name.
+    let stranger = TestCa::new();
     let (other, other_key) = stranger.issue("me");
     let wrong_name = address.replace("localhost", "127.0.0.1");
     let refused = [
@@ -205,7 +211,7 @@ async fn trust_and_certificates() {
         let error = client
             .build()
             .unwrap()
-            .tasks_create(&create())
+            .tasks_create(&create_params())
             .await
             .unwrap_err();
         assert!(matches!(error, Error::Transport(_)), "{case}: {error:?}");
@@ -214,16 +220,16 @@ async fn trust_and_certificates() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_used_when_it_is_named() {
+async fn configured_proxy_is_used() {
     let proxy =
-        Server::plain(|_| "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n".to_owned());
+        TestServer::plain(|_| "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n".to_owned());
     let proxy = proxy.await;
     let client = Client::builder("https://agent.invalid").retry(RetryPolicy::never());
     let client = client
         .proxy(format!("http://{}", proxy.address))
         .build()
         .unwrap();
-    client.tasks_get(&get("t-1")).await.unwrap_err();
+    client.tasks_get(&get_params("t-1")).await.unwrap_err();
     let request = proxy.requests.lock().unwrap()[0].clone();
     assert!(
         request.starts_with("CONNECT agent.invalid:443 "),
@@ -232,7 +238,7 @@ async fn a_proxy_is_used_when_it_is_named() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn invalid_config_is_reported_by_name() {
     let build = |builder: ClientBuilder| builder.build().map(drop).unwrap_err();
     let base = || Client::builder("https://agent.test");
     let error = build(base().ca_file("/nowhere/ca.pem"));

@@ -1,10 +1,10 @@
-//! Login in a browser, against an authorization server that checks its half of the bargain. The
-//! browser is a few bytes on a real socket.
+//! Login in a browser, against an authorization server that verifies PKCE and redirects. The browser is a few
+//! bytes on a real socket.
 
-use crate::calls::get;
-use crate::script::{Script, Seen, Step, task_result};
+use crate::calls::get_params;
+use crate::scripted_peer::{PeerAction, RecordedRequest, ScriptedPeer, task_result};
 use base64::Engine as _;
-use interzone_client::{Client, Error, Login, Session, TokenError};
+use interzone_client::{Client, Error, Login, LoginSession, TokenError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -16,54 +16,54 @@ use url::Url;
 
 const ISSUER: &str = "https://issuer.test";
 
-/// The server, and what the browser was shown.
-struct World {
-    script: Script,
+/// Authorization server, and the parameters the browser was shown.
+struct LoginFixture {
+    script: ScriptedPeer,
     shown: Arc<Mutex<HashMap<String, String>>>,
 }
 
-fn world(names_itself: bool) -> World {
+fn login_fixture(sends_iss: bool) -> LoginFixture {
     let shown: Arc<Mutex<HashMap<String, String>>> = Arc::default();
-    let asked = shown.clone();
-    let token = move |seen: &Seen| {
-        let asked = asked.lock().unwrap();
-        let verifier = seen.form("code_verifier").unwrap_or_default();
+    let authorize_params = shown.clone();
+    let token = move |request: &RecordedRequest| {
+        let authorize_params = authorize_params.lock().unwrap();
+        let verifier = request.form("code_verifier").unwrap_or_default();
         let digest = Sha256::digest(verifier.as_bytes());
         let challenge = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest);
-        let same = |name: &str| seen.form(name).as_ref() == asked.get(name);
-        let right = asked["code_challenge"] == challenge
+        let same = |name: &str| request.form(name).as_ref() == authorize_params.get(name);
+        let right = authorize_params["code_challenge"] == challenge
             && (43..=128).contains(&verifier.len())
             && same("redirect_uri")
             && same("client_id")
-            && seen.form("code").as_deref() == Some("c0de");
+            && request.form("code").as_deref() == Some("c0de");
         if right {
-            Step::json(
+            PeerAction::json(
                 200,
                 &json!({"access_token": "a-1", "token_type": "Bearer",
                 "expires_in": 3600, "refresh_token": "r-1", "scope": "acp:tasks:read"}),
             )
         } else {
-            Step::json(400, &json!({"error": "invalid_grant"}))
+            PeerAction::json(400, &json!({"error": "invalid_grant"}))
         }
     };
-    let script = Script::new(move |seen| match seen.path.as_str() {
+    let script = ScriptedPeer::new(move |request| match request.path.as_str() {
         "/.well-known/oauth-protected-resource" => {
-            Step::json(200, &json!({"authorization_servers": [ISSUER]}))
+            PeerAction::json(200, &json!({"authorization_servers": [ISSUER]}))
         }
-        "/.well-known/oauth-authorization-server" => Step::json(
+        "/.well-known/oauth-authorization-server" => PeerAction::json(
             200,
             &json!({
             "issuer": ISSUER, "token_endpoint": format!("{ISSUER}/token"),
             "authorization_endpoint": format!("{ISSUER}/authorize?tenant=1"),
-            "authorization_response_iss_parameter_supported": names_itself}),
+            "authorization_response_iss_parameter_supported": sends_iss}),
         ),
-        "/token" => token(seen),
-        _ => seen.result(task_result("t-1")),
+        "/token" => token(request),
+        _ => request.result(task_result("t-1")),
     });
-    World { script, shown }
+    LoginFixture { script, shown }
 }
 
-/// Fetches an address as a browser does, and gives what comes back.
+/// Fetches a URL as a browser does and returns the response.
 async fn browse(address: &str) -> String {
     let url = Url::parse(address).unwrap();
     let mut socket = TcpStream::connect(("127.0.0.1", url.port().unwrap()))
@@ -82,21 +82,21 @@ async fn browse(address: &str) -> String {
     answer
 }
 
-/// Logs in with a browser that comes back with what `query` makes of the state.
+/// Logs in with a browser that returns with the queries that `query` builds from the state.
 async fn log_in(
-    world: &World,
+    world: &LoginFixture,
     client: &Client,
     query: impl Fn(&str) -> Vec<String> + Send + 'static,
-) -> (Result<Session, Error>, Vec<String>) {
+) -> (Result<LoginSession, Error>, Vec<String>) {
     let (ended, answers) = tokio::sync::oneshot::channel();
     let login = Login::new("cli").scopes(["acp:agent:identify", "acp:tasks:read"]);
-    let login = login.patience(Duration::from_secs(20));
+    let login = login.timeout(Duration::from_secs(20));
     let shown = world.shown.clone();
     let session = client.login(&login, move |url| {
         let pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
         *shown.lock().unwrap() = pairs.clone();
         tokio::spawn(async move {
-            // A connection that says nothing must not hold the login up.
+            // An idle connection must not block the login.
             let back = Url::parse(&pairs["redirect_uri"]).unwrap();
             let idle = TcpStream::connect(("127.0.0.1", back.port().unwrap()))
                 .await
@@ -114,8 +114,8 @@ async fn log_in(
 }
 
 #[tokio::test]
-async fn somebody_logs_in() {
-    let world = world(true);
+async fn login_succeeds_and_ignores_forged_callbacks() {
+    let world = login_fixture(true);
     let client = world.script.client();
     let (session, answers) = log_in(&world, &client, |state| {
         vec![
@@ -136,42 +136,42 @@ async fn somebody_logs_in() {
     assert_eq!(shown["response_type"], "code");
     assert_eq!(shown["code_challenge_method"], "S256");
     assert_eq!(shown["scope"], "acp:agent:identify acp:tasks:read");
-    assert_eq!(shown["tenant"], "1", "what the page's address had stays");
+    assert_eq!(shown["tenant"], "1", "the endpoint's own query is kept");
     assert!(shown["redirect_uri"].starts_with("http://127.0.0.1:"));
     assert!(shown["state"].len() >= 32);
     let client = client.with_credentials(session);
-    client.tasks_get(&get("t-1")).await.unwrap();
-    let calls = world.script.seen_at("/jsonrpc");
+    client.tasks_get(&get_params("t-1")).await.unwrap();
+    let calls = world.script.requests_to("/jsonrpc");
     assert_eq!(calls[0].header("authorization"), Some("Bearer a-1"));
 }
 
-async fn refused(names_itself: bool, back: &'static str) -> (Error, Vec<String>) {
-    let world = world(names_itself);
+async fn failed_login(names_itself: bool, back: &'static str) -> (Error, Vec<String>) {
+    let world = login_fixture(names_itself);
     let client = world.script.client();
     let (session, answers) = log_in(&world, &client, move |state| {
         vec![format!("state={state}&{back}")]
     })
     .await;
-    assert!(world.script.seen_at("/token").len() <= usize::from(back == "code=wrong"));
+    assert!(world.script.requests_to("/token").len() <= usize::from(back == "code=wrong"));
     (session.unwrap_err(), answers)
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_no_login() {
+async fn invalid_callback_fails_login() {
     let is_login = |error: &Error| matches!(error, Error::Token(TokenError::Login(_)));
-    let (error, answers) = refused(false, "error=access_denied").await;
+    let (error, answers) = failed_login(false, "error=access_denied").await;
     assert!(is_login(&error), "{error:?}");
     assert!(answers[0].starts_with("HTTP/1.1 400"));
-    let (error, _) = refused(false, "nothing=1").await;
+    let (error, _) = failed_login(false, "nothing=1").await;
     assert!(is_login(&error), "{error:?}");
-    let (error, _) = refused(false, "code=c0de&iss=https%3A%2F%2Fother.test").await;
+    let (error, _) = failed_login(false, "code=c0de&iss=https%3A%2F%2Fother.test").await;
     assert!(is_login(&error), "{error:?}");
-    let (error, _) = refused(true, "code=c0de").await;
+    let (error, _) = failed_login(true, "code=c0de").await;
     assert!(
         is_login(&error),
-        "it said that it would name itself: {error:?}"
+        "`iss` is required if the server announces it: {error:?}"
     );
-    let (error, _) = refused(false, "code=wrong").await;
+    let (error, _) = failed_login(false, "code=wrong").await;
     assert!(
         matches!(error, Error::Token(TokenError::Refused { .. })),
         "{error:?}"
@@ -179,9 +179,9 @@ async fn what_does_not_fit_is_no_login() {
 }
 
 #[tokio::test]
-async fn nobody_comes() {
-    let world = world(false);
-    let login = Login::new("cli").patience(Duration::from_millis(20));
+async fn login_times_out_without_callback() {
+    let world = login_fixture(false);
+    let login = Login::new("cli").timeout(Duration::from_millis(20));
     let error = world
         .script
         .client()

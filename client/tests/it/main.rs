@@ -1,13 +1,11 @@
-//! The SDK seen from outside: one binary, one file per question.
+//! The SDK through its public interface: one binary, one file per topic.
 //!
-//! Only the public interface is used here. Peers are scripts (`script.rs`) where what matters is
-//! what the client does, and real sockets (`server.rs`) where it is how.
+//! Peers are scripts (`scripted_peer.rs`) where the client's behaviour matters, and real sockets
+//! (`test_server.rs`) where the transport does.
 
-#[cfg(test)]
-mod answers;
 #[cfg(feature = "aws")]
 #[cfg(test)]
-mod aws;
+mod agentcore;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
@@ -15,18 +13,20 @@ mod breaker;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod execute_task;
+#[cfg(test)]
 mod https;
 #[cfg(test)]
 mod login;
 #[cfg(test)]
+mod responses;
+#[cfg(test)]
 mod retries;
 #[cfg(test)]
-mod script;
+mod scripted_peer;
 #[cfg(test)]
-mod server;
+mod test_server;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod watch;
-#[cfg(test)]
-mod zone;

@@ -1,124 +1,159 @@
-//! What is tried again, and what never is.
+//! Retries: which failures are retried, and which never.
 
-use crate::calls::{create, get};
-use crate::script::{Script, Step, task_result};
+use crate::calls::{create_params, get_params};
+use crate::scripted_peer::{PeerAction, ScriptedPeer, task_result};
 use interzone_client::{Error, TransportError};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Does the step once, and well from then on.
-fn once(step: Step) -> Script {
+/// Peer that performs the step once, and answers from then on.
+fn fail_once(step: PeerAction) -> ScriptedPeer {
     let calls = AtomicUsize::new(0);
-    Script::new(move |seen| match calls.fetch_add(1, Ordering::Relaxed) {
+    ScriptedPeer::new(move |request| match calls.fetch_add(1, Ordering::Relaxed) {
         0 => step.clone(),
-        _ => seen.result(task_result("t-1")),
+        _ => request.result(task_result("t-1")),
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_cannot_be_done_twice_is_tried_again() {
-    // What happens, and whether a read and a write are tried again.
+async fn only_safe_failures_are_retried() {
+    // The failure, and whether a read and a write are retried.
     let cases = [
-        (Step::NotConnected, true, true),
-        (Step::Broken, true, false),
-        (Step::status(500), true, false),
-        (Step::status(502), true, false),
-        (Step::status(503).with("retry-after", "1"), true, false),
-        (Step::status(429), true, true),
-        (Step::status(429).with("retry-after", "1"), true, true),
-        (Step::status(404), false, false),
-        (Step::status(401), false, false),
-        (Step::text(200, "text/html", "<p>"), false, false),
-        (Step::Hang, false, false),
+        (PeerAction::NotConnected, true, true),
+        (PeerAction::Broken, true, false),
+        (PeerAction::status(500), true, false),
+        (PeerAction::status(502), true, false),
+        (
+            PeerAction::status(503).with_header("retry-after", "1"),
+            true,
+            false,
+        ),
+        (PeerAction::status(429), true, true),
+        (
+            PeerAction::status(429).with_header("retry-after", "1"),
+            true,
+            true,
+        ),
+        (PeerAction::status(404), false, false),
+        (PeerAction::status(401), false, false),
+        (PeerAction::text(200, "text/html", "<p>"), false, false),
+        (PeerAction::Hang, false, false),
     ];
     for (step, read, write) in cases {
-        let said = format!("{step:?}");
-        let script = once(step.clone());
-        let outcome = script.client().tasks_get(&get("t-1")).await;
-        assert_eq!(outcome.is_ok(), read, "read, {said}: {outcome:?}");
-        assert_eq!(script.seen().len(), 1 + usize::from(read), "read, {said}");
-        let script = once(step);
-        let outcome = script.client().tasks_create(&create()).await;
-        assert_eq!(outcome.is_ok(), write, "write, {said}: {outcome:?}");
-        assert_eq!(script.seen().len(), 1 + usize::from(write), "write, {said}");
+        let description = format!("{step:?}");
+        let script = fail_once(step.clone());
+        let outcome = script.client().tasks_get(&get_params("t-1")).await;
+        assert_eq!(outcome.is_ok(), read, "read, {description}: {outcome:?}");
+        assert_eq!(
+            script.requests().len(),
+            1 + usize::from(read),
+            "read, {description}"
+        );
+        let script = fail_once(step);
+        let outcome = script.client().tasks_create(&create_params()).await;
+        assert_eq!(outcome.is_ok(), write, "write, {description}: {outcome:?}");
+        assert_eq!(
+            script.requests().len(),
+            1 + usize::from(write),
+            "write, {description}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_are_not_tried_again() {
+async fn rpc_errors_are_not_retried() {
     for code in [-32600, -32601, -32602, -40001, -40005, -40006, -40008] {
-        let script = Script::new(move |seen| seen.error(200, code, json!({})));
-        assert!(script.client().tasks_get(&get("t-1")).await.is_err());
-        assert_eq!(script.seen().len(), 1, "{code}");
+        let script = ScriptedPeer::new(move |request| request.error(200, code, json!({})));
+        assert!(script.client().tasks_get(&get_params("t-1")).await.is_err());
+        assert_eq!(script.requests().len(), 1, "{code}");
     }
     let calls = AtomicUsize::new(0);
-    let script = Script::new(move |seen| match calls.fetch_add(1, Ordering::Relaxed) {
-        0 => seen.error(200, -32003, json!({"retryAfter": 2})),
-        _ => seen.result(task_result("t-1")),
+    let script = ScriptedPeer::new(move |request| match calls.fetch_add(1, Ordering::Relaxed) {
+        0 => request.error(200, -32003, json!({"retryAfter": 2})),
+        _ => request.result(task_result("t-1")),
     });
-    let begun = Instant::now();
-    script.client().tasks_create(&create()).await.unwrap();
+    let started_at = Instant::now();
+    script
+        .client()
+        .tasks_create(&create_params())
+        .await
+        .unwrap();
     assert!(
-        begun.elapsed() >= Duration::from_secs(2),
-        "it waits as long as it was told"
+        started_at.elapsed() >= Duration::from_secs(2),
+        "it waits as long as the server requests"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_gives_up_at_last() {
-    let script = Script::steps(vec![Step::NotConnected]);
-    let begun = Instant::now();
-    let error = script.client().tasks_get(&get("t-1")).await.unwrap_err();
+async fn retries_end_after_four_attempts() {
+    let script = ScriptedPeer::steps(vec![PeerAction::NotConnected]);
+    let started_at = Instant::now();
+    let error = script
+        .client()
+        .tasks_get(&get_params("t-1"))
+        .await
+        .unwrap_err();
     assert!(matches!(
         error,
         Error::Transport(TransportError::NotConnected(_))
     ));
     assert!(error.is_retryable());
-    let seen = script.seen();
-    assert_eq!(seen.len(), 4);
+    let requests = script.requests();
+    assert_eq!(requests.len(), 4);
     // Up to 0.2, 0.4 and 0.8 seconds.
-    assert!(begun.elapsed() <= Duration::from_millis(1400));
-    let ids: std::collections::HashSet<_> = seen
+    assert!(started_at.elapsed() <= Duration::from_millis(1400));
+    let ids: std::collections::HashSet<_> = requests
         .iter()
         .map(|call| call.header("x-correlation-id"))
         .collect();
-    assert_eq!(ids.len(), 1, "all tries are one call");
-    let bodies: std::collections::HashSet<_> = seen.iter().map(|call| call.body.clone()).collect();
+    assert_eq!(ids.len(), 1, "all attempts are one call");
+    let bodies: std::collections::HashSet<_> =
+        requests.iter().map(|call| call.body.clone()).collect();
     assert_eq!(bodies.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_differ() {
-    let script = Script::steps(vec![Step::NotConnected]);
+async fn retry_delays_have_jitter() {
+    let script = ScriptedPeer::steps(vec![PeerAction::NotConnected]);
     let mut waits = std::collections::HashSet::new();
     for _ in 0..8 {
         let client = script.client();
-        let before = script.seen().len();
-        let _ = client.tasks_get(&get("t-1")).await;
-        let seen = script.seen();
-        waits.insert(seen[before + 1].at - seen[before].at);
+        let before = script.requests().len();
+        let _ = client.tasks_get(&get_params("t-1")).await;
+        let requests = script.requests();
+        waits.insert(requests[before + 1].received_at - requests[before].received_at);
     }
     assert!(
         waits.len() > 4,
-        "clients that failed together must not come back together: {waits:?}"
+        "clients that failed together must not retry together: {waits:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_wait_goes_beyond_the_deadline() {
-    let script = Script::steps(vec![Step::status(429).with("retry-after", "60")]);
-    let begun = Instant::now();
-    let error = script.client().tasks_get(&get("t-1")).await.unwrap_err();
+async fn retry_wait_does_not_exceed_deadline() {
+    let script = ScriptedPeer::steps(vec![
+        PeerAction::status(429).with_header("retry-after", "60"),
+    ]);
+    let started_at = Instant::now();
+    let error = script
+        .client()
+        .tasks_get(&get_params("t-1"))
+        .await
+        .unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::from_secs(60)));
-    assert_eq!(begun.elapsed(), Duration::ZERO, "it says so at once");
-    assert_eq!(script.seen().len(), 1);
-    // A first try that takes most of the time leaves little for the second.
-    let slow = Step::Late(Duration::from_secs(4), Box::new(Step::Broken));
-    let script = Script::steps(vec![slow, Step::Hang]);
-    let begun = Instant::now();
-    let error = script.client().tasks_get(&get("t-1")).await.unwrap_err();
+    assert_eq!(started_at.elapsed(), Duration::ZERO, "it fails at once");
+    assert_eq!(script.requests().len(), 1);
+    // A first attempt that takes most of the time leaves little for the second.
+    let slow = PeerAction::Delayed(Duration::from_secs(4), Box::new(PeerAction::Broken));
+    let script = ScriptedPeer::steps(vec![slow, PeerAction::Hang]);
+    let started_at = Instant::now();
+    let error = script
+        .client()
+        .tasks_get(&get_params("t-1"))
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }));
-    assert_eq!(begun.elapsed(), Duration::from_secs(5));
+    assert_eq!(started_at.elapsed(), Duration::from_secs(5));
 }

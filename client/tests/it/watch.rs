@@ -1,116 +1,121 @@
-//! Watching: through broken connections, silence and renewed tokens, each event once.
+//! Watches: every event once, across broken connections, silence and refreshed tokens.
 
-use crate::script::{Piece, Script, Seen, Step, task};
+use crate::scripted_peer::{BodyPart, PeerAction, RecordedRequest, ScriptedPeer, task};
 use futures_util::StreamExt;
 use interzone_client::{
-    AnswerFault, ClientCredentials, Error, RetryPolicy, StreamWatch, TaskWatch, Watched,
+    ClientCredentials, Error, InvalidResponse, RetryPolicy, StreamWatch, TaskWatch, WatchEvent,
 };
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-fn sse(id: Option<u64>, method: &str, params: &Value) -> String {
+fn sse_event(id: Option<u64>, method: &str, params: &Value) -> String {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     let data = json!({"jsonrpc": "2.0", "method": method, "params": params});
     format!("{id}event: {method}\ndata: {data}\n\n")
 }
 
-fn told(id: Option<u64>, event: &str, data: Value) -> String {
+fn task_notification(id: Option<u64>, event: &str, data: Value) -> String {
     let params =
         json!({"taskId": "t-1", "event": event, "timestamp": "2026-01-02T03:04:05Z", "data": data});
-    sse(id, "task.notification", &params)
+    sse_event(id, "task.notification", &params)
 }
 
-fn status(id: Option<u64>, status: &str) -> String {
-    told(id, "STATUS_CHANGE", task("t-1", status))
+fn status_event(id: Option<u64>, status: &str) -> String {
+    task_notification(id, "STATUS_CHANGE", task("t-1", status))
 }
 
-fn done(id: Option<u64>) -> String {
-    told(id, "COMPLETED", task("t-1", "COMPLETED"))
+fn completed_event(id: Option<u64>) -> String {
+    task_notification(id, "COMPLETED", task("t-1", "COMPLETED"))
 }
 
-fn text(id: Option<u64>, run: u64, offset: u64, delta: &str) -> String {
+fn text_event(id: Option<u64>, run: u64, offset: u64, delta: &str) -> String {
     let params = json!({"taskId": "t-1", "run": run, "offset": offset, "delta": delta});
-    sse(id, "interzone.task.text", &params)
+    sse_event(id, "interzone.task.text", &params)
 }
 
-fn chunk(id: u64) -> String {
+fn chunk_event(id: u64) -> String {
     let message = json!({"role": "agent", "parts": [{"type": "TextPart", "content": "hi"}]});
     let params = json!({"streamId": "s-1", "chunk": message, "sequence": id - 1, "isLast": true});
-    sse(Some(id), "stream.chunk", &params)
+    sse_event(Some(id), "stream.chunk", &params)
 }
 
-fn events(parts: &[&str], end: Vec<Piece>) -> Step {
+fn event_stream(parts: &[&str], end: Vec<BodyPart>) -> PeerAction {
     let mut pieces = vec![
-        Piece::Text(": hello\n\n".to_owned()),
-        Piece::Text(parts.concat()),
+        BodyPart::Text(": hello\n\n".to_owned()),
+        BodyPart::Text(parts.concat()),
     ];
     pieces.extend(end);
-    Step::events(pieces)
+    PeerAction::events(pieces)
 }
 
-/// An event in a few letters.
-fn brief(event: &Watched) -> String {
+/// Short description of an event.
+fn describe(event: &WatchEvent) -> String {
     match event {
-        Watched::StatusChange(task) => task.status.0.acp().to_owned(),
-        Watched::Message(message) => format!("message {}", message.text()),
-        Watched::Artifact(artifact) => format!("artifact {}", artifact.name()),
-        Watched::Text { run, offset, delta } => format!("text {run} {offset} {delta}"),
-        Watched::StatusLine(line) => format!("line {line}"),
-        Watched::Completed(_) => "completed".to_owned(),
-        Watched::Failed(_) => "failed".to_owned(),
-        Watched::Chunk(chunk) => format!("chunk {}", chunk.sequence),
-        Watched::StreamState { status, reason } => format!("stream {} {reason:?}", status.name()),
-        Watched::Other { method, .. } => format!("other {method}"),
+        WatchEvent::StatusChange(task) => task.status.0.acp().to_owned(),
+        WatchEvent::Message(message) => format!("message {}", message.text()),
+        WatchEvent::Artifact(artifact) => format!("artifact {}", artifact.name()),
+        WatchEvent::Text { run, offset, delta } => format!("text {run} {offset} {delta}"),
+        WatchEvent::StatusLine(line) => format!("line {line}"),
+        WatchEvent::Completed(_) => "completed".to_owned(),
+        WatchEvent::Failed(_) => "failed".to_owned(),
+        WatchEvent::Chunk(chunk) => format!("chunk {}", chunk.sequence),
+        WatchEvent::StreamState { status, reason } => {
+            format!("stream {} {reason:?}", status.name())
+        }
+        WatchEvent::Other { method, .. } => format!("other {method}"),
         other => format!("{other:?}"),
     }
 }
 
-async fn all(watch: &mut TaskWatch) -> Vec<String> {
-    let mut seen = Vec::new();
+async fn collect_task_events(watch: &mut TaskWatch) -> Vec<String> {
+    let mut items = Vec::new();
     while let Some(event) = watch.next().await {
-        seen.push(event.map_or_else(|error| format!("error {error}"), |event| brief(&event)));
+        items.push(event.map_or_else(|error| format!("error {error}"), |event| describe(&event)));
     }
-    assert!(watch.next().await.is_none(), "it stays over");
-    seen
+    assert!(watch.next().await.is_none(), "the watch stays ended");
+    items
 }
 
-async fn all_of_stream(watch: &mut StreamWatch) -> Vec<String> {
-    let mut seen = Vec::new();
+async fn collect_stream_events(watch: &mut StreamWatch) -> Vec<String> {
+    let mut items = Vec::new();
     while let Some(event) = watch.next().await {
-        seen.push(brief(&event.unwrap()));
+        items.push(describe(&event.unwrap()));
     }
-    seen
+    items
 }
 
-fn after(seen: &Seen) -> Option<&str> {
-    seen.header("last-event-id")
+fn last_event_id(request: &RecordedRequest) -> Option<&str> {
+    request.header("last-event-id")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_from_beginning_to_end() {
+async fn task_watch_yields_all_events() {
     let message = json!({"role": "agent", "parts": [{"type": "TextPart", "content": "hi"}]});
     let artifact = json!({"artifactId": "a-1", "name": "a.csv", "parts": []});
     let line = json!({"taskId": "t-1", "text": "reading"});
-    let script = Script::steps(vec![events(
+    let script = ScriptedPeer::steps(vec![event_stream(
         &[
-            &status(Some(1), "SUBMITTED"),
-            &status(Some(2), "WORKING"),
-            &sse(None, "interzone.task.status", &line),
-            &text(None, 5, 0, "Hel"),
-            &text(Some(3), 5, 0, "Hello"),
-            &told(Some(4), "NEW_MESSAGE", message),
-            &told(Some(5), "NEW_ARTIFACT", artifact),
-            &sse(None, "interzone.task.future", &json!({"x": 1})),
-            &status(None, "COMPLETED"),
-            &done(Some(6)),
-            &status(Some(7), "WORKING"),
+            &status_event(Some(1), "SUBMITTED"),
+            &status_event(Some(2), "WORKING"),
+            &sse_event(None, "interzone.task.status", &line),
+            &text_event(None, 5, 0, "Hel"),
+            &text_event(Some(3), 5, 0, "Hello"),
+            &task_notification(Some(4), "NEW_MESSAGE", message),
+            &task_notification(Some(5), "NEW_ARTIFACT", artifact),
+            &sse_event(None, "interzone.task.future", &json!({"x": 1})),
+            &status_event(None, "COMPLETED"),
+            &completed_event(Some(6)),
+            &status_event(Some(7), "WORKING"),
         ],
-        vec![Piece::Stall],
+        vec![BodyPart::Stall],
     )]);
     let mut watch = script.client().watch_task("t-1", None);
-    assert!(script.seen().is_empty(), "it connects when it is asked");
+    assert!(
+        script.requests().is_empty(),
+        "it connects on the first `next`"
+    );
     let expected = [
         "SUBMITTED",
         "WORKING",
@@ -123,29 +128,29 @@ async fn a_task_from_beginning_to_end() {
         "COMPLETED",
         "completed",
     ];
-    assert_eq!(all(&mut watch).await, expected);
+    assert_eq!(collect_task_events(&mut watch).await, expected);
     assert_eq!(watch.position(), Some(6));
-    let seen = &script.seen()[0];
+    let request = &script.requests()[0];
     assert_eq!(
-        (seen.verb.as_str(), seen.path.as_str()),
+        (request.verb.as_str(), request.path.as_str()),
         ("GET", "/tasks/t-1/events")
     );
-    assert_eq!(seen.header("accept"), Some("text/event-stream"));
-    assert_eq!(after(seen), None);
+    assert_eq!(request.header("accept"), Some("text/event-stream"));
+    assert_eq!(last_event_id(request), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_lost_or_told_twice_wherever_it_breaks() {
-    let whole = [
-        status(Some(1), "SUBMITTED"),
-        status(Some(2), "WORKING"),
-        text(None, 5, 0, "Hél"),
-        text(Some(3), 5, 0, "Héllo"),
-        text(Some(4), 5, 6, " wörld"),
-        status(None, "COMPLETED"),
-        done(Some(5)),
+async fn watch_resumes_exactly_once_at_any_break() {
+    let all_events = [
+        status_event(Some(1), "SUBMITTED"),
+        status_event(Some(2), "WORKING"),
+        text_event(None, 5, 0, "Hél"),
+        text_event(Some(3), 5, 0, "Héllo"),
+        text_event(Some(4), 5, 6, " wörld"),
+        status_event(None, "COMPLETED"),
+        completed_event(Some(5)),
     ];
-    let wire = whole.concat();
+    let wire = all_events.concat();
     let expected = [
         "SUBMITTED",
         "WORKING",
@@ -156,62 +161,65 @@ async fn nothing_is_lost_or_told_twice_wherever_it_breaks() {
     for cut in (0..wire.len()).filter(|cut| wire.is_char_boundary(*cut)) {
         let (first, full) = (wire[..cut].to_owned(), wire.clone());
         let broken = AtomicUsize::new(0);
-        let script = Script::new(move |seen| {
+        let script = ScriptedPeer::new(move |request| {
             if broken.fetch_add(1, Ordering::Relaxed) == 0 {
-                return events(&[&first], vec![Piece::Break]);
+                return event_stream(&[&first], vec![BodyPart::Break]);
             }
-            // The server goes on after what was seen, but repeats one to be sure.
-            let after: u64 = after(seen).map_or(0, |after| after.parse().unwrap());
+            // The server resumes after the last event id, but repeats one event.
+            let after: u64 = last_event_id(request).map_or(0, |after| after.parse().unwrap());
             let from = match after {
                 0 | 1 => 0,
                 n => full.find(&format!("id: {n}\n")).unwrap(),
             };
-            events(&[&full[from..]], vec![])
+            event_stream(&[&full[from..]], vec![])
         });
         let mut watch = script.client().watch_task("t-1", None);
-        let mut story: Vec<String> = Vec::new();
-        let mut words = String::new();
+        let mut events: Vec<String> = Vec::new();
+        let mut text = String::new();
         while let Some(event) = watch.next().await {
             match event.unwrap() {
-                Watched::Text { offset, delta, .. } => {
-                    assert_eq!(offset, words.len() as u64, "cut at {cut}");
-                    words.push_str(&delta);
+                WatchEvent::Text { offset, delta, .. } => {
+                    assert_eq!(offset, text.len() as u64, "cut at {cut}");
+                    text.push_str(&delta);
                 }
                 other => {
-                    if !words.is_empty() {
-                        story.push(std::mem::take(&mut words));
+                    if !text.is_empty() {
+                        events.push(std::mem::take(&mut text));
                     }
-                    story.push(brief(&other));
+                    events.push(describe(&other));
                 }
             }
         }
-        assert_eq!(story, expected, "cut at {cut}");
+        assert_eq!(events, expected, "cut at {cut}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_goes_on_after_what_was_seen() {
-    let script = Script::steps(vec![events(
-        &[&status(Some(8), "WORKING"), &done(Some(9))],
+async fn watch_starts_after_given_position() {
+    let script = ScriptedPeer::steps(vec![event_stream(
+        &[&status_event(Some(8), "WORKING"), &completed_event(Some(9))],
         vec![],
     )]);
     let mut watch = script.client().watch_task("t/../1", Some(7));
-    assert_eq!(all(&mut watch).await, ["WORKING", "completed"]);
-    let seen = &script.seen()[0];
-    assert_eq!(after(seen), Some("7"));
     assert_eq!(
-        seen.path, "/tasks/t%2F..%2F1/events",
+        collect_task_events(&mut watch).await,
+        ["WORKING", "completed"]
+    );
+    let request = &script.requests()[0];
+    assert_eq!(last_event_id(request), Some("7"));
+    assert_eq!(
+        request.path, "/tasks/t%2F..%2F1/events",
         "an id is one segment"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_noticed_even_by_a_busy_caller() {
-    let quiet = events(&[&status(Some(1), "WORKING")], vec![Piece::Stall]);
-    let lively = Piece::Text(": keep-alive\n\n".to_owned());
-    let pause = Piece::Pause(Duration::from_secs(30));
-    let end = Piece::Text(done(Some(2)));
-    let slow = Step::events(vec![
+async fn silent_connection_is_reopened_despite_caller_timeouts() {
+    let quiet = event_stream(&[&status_event(Some(1), "WORKING")], vec![BodyPart::Stall]);
+    let lively = BodyPart::Text(": keep-alive\n\n".to_owned());
+    let pause = BodyPart::Pause(Duration::from_secs(30));
+    let end = BodyPart::Text(completed_event(Some(2)));
+    let slow = PeerAction::events(vec![
         pause.clone(),
         lively.clone(),
         pause.clone(),
@@ -219,73 +227,86 @@ async fn silence_is_noticed_even_by_a_busy_caller() {
         pause,
         end,
     ]);
-    let script = Script::steps(vec![quiet, slow]);
+    let script = ScriptedPeer::steps(vec![quiet, slow]);
     let mut watch = script.client().watch_task("t-1", None);
-    let begun = Instant::now();
-    let mut seen = Vec::new();
+    let started_at = Instant::now();
+    let mut items = Vec::new();
     loop {
-        // A caller that looks at other things every ten seconds.
+        // A caller that cancels `next` every ten seconds.
         match tokio::time::timeout(Duration::from_secs(10), watch.next()).await {
-            Ok(Some(event)) => seen.push(brief(&event.unwrap())),
+            Ok(Some(event)) => items.push(describe(&event.unwrap())),
             Ok(None) => break,
             Err(_) => {}
         }
-        assert!(begun.elapsed() < Duration::from_secs(600), "{seen:?}");
+        assert!(started_at.elapsed() < Duration::from_secs(600), "{items:?}");
     }
-    assert_eq!(seen, ["WORKING", "completed"]);
-    let calls = script.seen();
-    assert_eq!(calls.len(), 2, "keep-alives keep it alive");
-    let waited = calls[1].at - calls[0].at;
+    assert_eq!(items, ["WORKING", "completed"]);
+    let calls = script.requests();
+    assert_eq!(calls.len(), 2, "keep-alives prevent a reconnect");
+    let waited = calls[1].received_at - calls[0].received_at;
     assert!(
         waited >= Duration::from_secs(45) && waited < Duration::from_secs(47),
         "{waited:?}"
     );
-    assert_eq!(after(&calls[1]), Some("1"));
+    assert_eq!(last_event_id(&calls[1]), Some("1"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_is_away_is_waited_for() {
+async fn watch_reconnects_while_peer_is_unavailable() {
     let steps = vec![
-        events(
-            &[&status(Some(1), "WORKING"), "retry: 2000\n\n"],
-            vec![Piece::Break],
+        event_stream(
+            &[&status_event(Some(1), "WORKING"), "retry: 2000\n\n"],
+            vec![BodyPart::Break],
         ),
-        Step::NotConnected,
-        Step::status(503).with("retry-after", "3"),
-        Step::Broken,
-        Step::NotConnected,
-        Step::NotConnected,
-        Step::NotConnected,
-        Step::Hang,
-        events(
-            &[&told(Some(2), "STATUS_CHANGE", task("t-1", "CANCELED"))],
-            vec![Piece::Stall],
+        PeerAction::NotConnected,
+        PeerAction::status(503).with_header("retry-after", "3"),
+        PeerAction::Broken,
+        PeerAction::NotConnected,
+        PeerAction::NotConnected,
+        PeerAction::NotConnected,
+        PeerAction::Hang,
+        event_stream(
+            &[&task_notification(
+                Some(2),
+                "STATUS_CHANGE",
+                task("t-1", "CANCELED"),
+            )],
+            vec![BodyPart::Stall],
         ),
     ];
-    let script = Script::steps(steps);
+    let script = ScriptedPeer::steps(steps);
     let mut watch = script.client().watch_task("t-1", None);
-    assert_eq!(all(&mut watch).await, ["WORKING", "CANCELED"]);
-    let seen = script.seen();
-    assert_eq!(seen.len(), 9);
-    assert!(
-        seen[1].at - seen[0].at >= Duration::from_secs(2),
-        "as long as the peer asked"
+    assert_eq!(
+        collect_task_events(&mut watch).await,
+        ["WORKING", "CANCELED"]
     );
-    assert!(seen[3].at - seen[2].at >= Duration::from_secs(3));
-    assert!(seen.iter().skip(1).all(|call| after(call) == Some("1")));
-    let gone = Script::steps(vec![Step::NotConnected]);
-    let begun = Instant::now();
-    let mut watch = gone.client().watch_task("t-1", None);
+    let requests = script.requests();
+    assert_eq!(requests.len(), 9);
+    assert!(
+        requests[1].received_at - requests[0].received_at >= Duration::from_secs(2),
+        "as long as the peer requested"
+    );
+    assert!(requests[3].received_at - requests[2].received_at >= Duration::from_secs(3));
+    assert!(
+        requests
+            .iter()
+            .skip(1)
+            .all(|call| last_event_id(call) == Some("1"))
+    );
+    let unreachable = ScriptedPeer::steps(vec![PeerAction::NotConnected]);
+    let started_at = Instant::now();
+    let mut watch = unreachable.client().watch_task("t-1", None);
     let error = watch.next().await.unwrap().unwrap_err();
     assert!(error.is_retryable());
     assert!(
-        begun.elapsed() >= Duration::from_secs(300) && begun.elapsed() < Duration::from_secs(330)
+        started_at.elapsed() >= Duration::from_secs(300)
+            && started_at.elapsed() < Duration::from_secs(330)
     );
     assert!(watch.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_mended_ends_it() {
+async fn permanent_errors_end_watch() {
     for (status, code) in [
         (401, -40007),
         (403, -40006),
@@ -294,7 +315,7 @@ async fn what_cannot_be_mended_ends_it() {
         (200, -40001),
     ] {
         let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": "no"}});
-        let script = Script::steps(vec![Step::json(status, &body)]);
+        let script = ScriptedPeer::steps(vec![PeerAction::json(status, &body)]);
         let mut watch = script.client().watch_task("t-1", None);
         let error = watch.next().await.unwrap().unwrap_err();
         assert_eq!(
@@ -303,33 +324,41 @@ async fn what_cannot_be_mended_ends_it() {
             "{error:?}"
         );
         assert!(watch.next().await.is_none());
-        assert_eq!(script.seen().len(), 1);
+        assert_eq!(script.requests().len(), 1);
     }
     let large = format!("data: {}\n\n", "x".repeat(2000));
     type Check = fn(&Error) -> bool;
-    let cases: [(Step, Check); 4] = [
-        (Step::text(200, "text/html", "<p>"), |error| {
-            matches!(error, Error::Answer(AnswerFault::ContentType { .. }))
+    let cases: [(PeerAction, Check); 4] = [
+        (PeerAction::text(200, "text/html", "<p>"), |error| {
+            matches!(
+                error,
+                Error::InvalidResponse(InvalidResponse::ContentType { .. })
+            )
         }),
-        (events(&["data: rubbish\n\n"], vec![]), |error| {
-            matches!(error, Error::Answer(AnswerFault::Envelope(_)))
+        (event_stream(&["data: rubbish\n\n"], vec![]), |error| {
+            matches!(error, Error::InvalidResponse(InvalidResponse::Envelope(_)))
         }),
         (
-            events(
+            event_stream(
                 &["data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}\n\n"],
                 vec![],
             ),
-            |error| matches!(error, Error::Answer(AnswerFault::Kind)),
+            |error| {
+                matches!(
+                    error,
+                    Error::InvalidResponse(InvalidResponse::UnexpectedKind)
+                )
+            },
         ),
-        (events(&[&large], vec![]), |error| {
+        (event_stream(&[&large], vec![]), |error| {
             matches!(
                 error,
-                Error::Answer(AnswerFault::EventTooLarge { limit: 1000 })
+                Error::InvalidResponse(InvalidResponse::EventTooLarge { limit: 1000 })
             )
         }),
     ];
     for (step, check) in cases {
-        let script = Script::steps(vec![step]);
+        let script = ScriptedPeer::steps(vec![step]);
         let client = script.builder().max_response(1000).build().unwrap();
         let mut watch = client.watch_task("t-1", None);
         let error = watch.next().await.unwrap().unwrap_err();
@@ -339,57 +368,70 @@ async fn what_cannot_be_mended_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_renewed_on_the_way() {
+async fn watch_refreshes_token() {
     let issued = AtomicUsize::new(0);
-    let script = Script::new(move |seen| {
-        if seen.path == "/token" {
+    let script = ScriptedPeer::new(move |request| {
+        if request.path == "/token" {
             let number = issued.fetch_add(1, Ordering::Relaxed) + 1;
             let token = json!({"access_token": format!("token-{number}"), "expires_in": 3600});
-            return Step::json(200, &token);
+            return PeerAction::json(200, &token);
         }
-        match (seen.header("authorization"), after(seen)) {
-            (Some("Bearer token-1"), None) => events(&[&status(Some(1), "WORKING")], vec![]),
-            (Some("Bearer token-2"), Some("1")) => events(&[&done(Some(2))], vec![]),
-            _ => Step::status(401),
+        match (request.header("authorization"), last_event_id(request)) {
+            (Some("Bearer token-1"), None) => {
+                event_stream(&[&status_event(Some(1), "WORKING")], vec![])
+            }
+            (Some("Bearer token-2"), Some("1")) => {
+                event_stream(&[&completed_event(Some(2))], vec![])
+            }
+            _ => PeerAction::status(401),
         }
     });
     let credentials = ClientCredentials::new("me", "s3cret").token_url("https://login.test/token");
     let client = script.builder().credentials(credentials).build().unwrap();
     let mut watch = client.watch_task("t-1", None);
-    assert_eq!(all(&mut watch).await, ["WORKING", "completed"]);
-    let scope = script.seen_at("/token")[0].form("scope");
+    assert_eq!(
+        collect_task_events(&mut watch).await,
+        ["WORKING", "completed"]
+    );
+    let scope = script.requests_to("/token")[0].form("scope");
     assert_eq!(scope.as_deref(), Some("acp:agent:identify acp:tasks:read"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_what_is_over_ends() {
-    let script = Script::steps(vec![events(&[], vec![])]);
+async fn watch_of_finished_task_ends() {
+    let script = ScriptedPeer::steps(vec![event_stream(&[], vec![])]);
     let mut watch = script.client().watch_task("t-1", Some(9));
-    assert!(all(&mut watch).await.is_empty());
+    assert!(collect_task_events(&mut watch).await.is_empty());
     assert_eq!(
-        script.seen().len(),
+        script.requests().len(),
         3,
-        "a restart of the peer looks the same, so it looks again"
+        "a restart of the peer looks the same, so it retries"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_without_numbers_are_told_too() {
-    let failed = told(None, "FAILED", task("t-1", "FAILED"));
-    let pause = Piece::Pause(Duration::from_secs(20));
-    let working = status(None, "WORKING");
-    let script = Script::steps(vec![events(&[&working], vec![pause, Piece::Text(failed)])]);
+async fn events_without_id_are_yielded() {
+    let failed = task_notification(None, "FAILED", task("t-1", "FAILED"));
+    let pause = BodyPart::Pause(Duration::from_secs(20));
+    let working = status_event(None, "WORKING");
+    let script = ScriptedPeer::steps(vec![event_stream(
+        &[&working],
+        vec![pause, BodyPart::Text(failed)],
+    )]);
     let mut watch = script.client().watch_task("t-1", None);
-    let begun = Instant::now();
-    assert_eq!(brief(&watch.next().await.unwrap().unwrap()), "WORKING");
-    assert!(begun.elapsed() < Duration::from_secs(1), "and soon");
-    assert_eq!(all(&mut watch).await, ["failed"]);
+    let started_at = Instant::now();
+    assert_eq!(describe(&watch.next().await.unwrap().unwrap()), "WORKING");
+    assert!(
+        started_at.elapsed() < Duration::from_secs(1),
+        "without delay"
+    );
+    assert_eq!(collect_task_events(&mut watch).await, ["failed"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_a_stream_that_may_go_to_another_thread() {
-    let script = Script::steps(vec![events(
-        &[&status(Some(1), "WORKING"), &done(Some(2))],
+async fn watch_stream_is_send() {
+    let script = ScriptedPeer::steps(vec![event_stream(
+        &[&status_event(Some(1), "WORKING"), &completed_event(Some(2))],
         vec![],
     )]);
     let watch = script.client().watch_task("t-1", None);
@@ -398,19 +440,19 @@ async fn a_watch_is_a_stream_that_may_go_to_another_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_until_it_is_closed() {
+async fn stream_watch_ends_when_closed() {
     let closed = json!({"streamId": "s-1", "status": "CLOSED", "reason": "enough"});
     let paused = json!({"streamId": "s-1", "status": "PAUSED"});
-    let script = Script::steps(vec![
-        events(&[&chunk(2), &chunk(3)], vec![Piece::Break]),
-        events(
+    let script = ScriptedPeer::steps(vec![
+        event_stream(&[&chunk_event(2), &chunk_event(3)], vec![BodyPart::Break]),
+        event_stream(
             &[
-                &chunk(3),
-                &chunk(4),
-                &sse(Some(5), "interzone.stream.state", &paused),
-                &sse(Some(6), "interzone.stream.state", &closed),
+                &chunk_event(3),
+                &chunk_event(4),
+                &sse_event(Some(5), "interzone.stream.state", &paused),
+                &sse_event(Some(6), "interzone.stream.state", &closed),
             ],
-            vec![Piece::Stall],
+            vec![BodyPart::Stall],
         ),
     ]);
     let client = script
@@ -426,8 +468,8 @@ async fn a_stream_until_it_is_closed() {
         "stream PAUSED None",
         "stream CLOSED Some(\"enough\")",
     ];
-    assert_eq!(all_of_stream(&mut watch).await, expected);
-    assert_eq!(script.seen()[1].path, "/streams/s-1/events");
-    assert_eq!(after(&script.seen()[1]), Some("3"));
+    assert_eq!(collect_stream_events(&mut watch).await, expected);
+    assert_eq!(script.requests()[1].path, "/streams/s-1/events");
+    assert_eq!(last_event_id(&script.requests()[1]), Some("3"));
     assert_eq!(watch.position(), Some(6));
 }

@@ -1,36 +1,34 @@
-//! Who calls, once that is proven.
+//! Identity of an authenticated caller.
 //!
-//! Nothing here decides what somebody may do: scopes are words to compare, and the zone knows which
-//! one a method needs.
+//! Scopes are only compared here; the zone decides which scope a method needs.
 
-use super::keys::Fingerprint;
+use super::keys::KeyFingerprint;
 use std::fmt;
 use std::sync::Arc;
 
-/// Somebody whose token was good.
+/// An authenticated caller.
 #[derive(Clone)]
 pub struct Identity {
-    /// The subject of the token: on whose behalf.
+    /// Subject of the token.
     pub principal: Arc<str>,
-    /// The program that holds the token; the subject itself when the token does not say.
+    /// Client that holds the token; the subject itself when the token does not name one.
     pub client: Arc<str>,
     scopes: Box<[Box<str>]>,
     expires_at: u64,
     pub(crate) issued_at: u64,
-    /// From when on the issuer must be asked again, for what it may have taken back since. Never,
-    /// for a token that carries its own proof.
+    /// Time from which the token must be introspected again, because it may have been revoked. `u64::MAX` for a JWT.
     pub(crate) fresh_until: u64,
     pub(crate) token_id: Option<Box<str>>,
-    /// The consent that the token comes from, if the built-in issuer made it for a person.
+    /// Id of the consent that the token comes from, if the built-in issuer issued it to a user.
     pub(crate) family: Option<Box<str>>,
-    /// The key that verified the token; none if the issuer was asked.
-    pub(crate) key: Option<Fingerprint>,
-    /// The SHA-256 of the client certificate that must come with the token (RFC 8705, 3.1).
+    /// Key that verified the token; none if the token was introspected.
+    pub(crate) key: Option<KeyFingerprint>,
+    /// SHA-256 of the client certificate that the token is bound to (RFC 8705, 3.1).
     pub(crate) certificate: Option<[u8; 32]>,
 }
 
 impl Identity {
-    /// Somebody with these scopes, until `expires_at` (seconds since 1970).
+    /// Creates an identity with these scopes, valid until `expires_at` (seconds since 1970).
     pub fn new<S: Into<Box<str>>>(
         principal: impl Into<Arc<str>>,
         client: impl Into<Arc<str>>,
@@ -54,18 +52,18 @@ impl Identity {
         }
     }
 
-    /// True if exactly this scope was granted. There are no wildcards.
+    /// Returns true if exactly this scope was granted. There are no wildcards.
     pub fn has_scope(&self, scope: &str) -> bool {
-        // A handful of words: walking them is faster than any index.
-        self.scopes.iter().any(|held| **held == *scope)
+        // There are few scopes: a scan is faster than any index.
+        self.scopes.iter().any(|granted| **granted == *scope)
     }
 
-    /// What was granted, in alphabetical order.
+    /// Returns the granted scopes in alphabetical order.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes.iter().map(AsRef::as_ref)
     }
 
-    /// When the token ends, in seconds since 1970, without any leeway.
+    /// Returns the expiry of the token in seconds since 1970, without any leeway.
     pub const fn expires_at(&self) -> u64 {
         self.expires_at
     }

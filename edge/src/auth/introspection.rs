@@ -1,11 +1,11 @@
-//! Tokens that say nothing by themselves: the issuer is asked about them (RFC 7662).
+//! Introspection of opaque tokens at the issuer (RFC 7662).
 //!
-//! A token goes to the configured issuer and nowhere else.
+//! A token is sent to the configured issuer only.
 
-use super::jwt::{Confirmation, Expect, Seconds, Words, check_names};
-use super::known::TokenHash;
-use super::{Identity, Refusal, question, reason};
-use crate::capped;
+use super::jwt::{CnfClaim, ExpectedClaims, OneOrMany, Seconds, check_names};
+use super::token_cache::TokenHash;
+use super::{AuthFailure, Identity, issuer_request, reason};
+use crate::limited_body;
 use crate::secret::Secret;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,24 +15,24 @@ use tokio::sync::{Mutex, MutexGuard};
 use url::Url;
 use url::form_urlencoded::{self, byte_serialize};
 
-/// How long a good answer counts. The issuer may take a token back at any time.
-const FRESH: u64 = 60;
-/// How long whoever has a token without end may go on without showing it again, in seconds.
-const ENDLESS: u64 = 3600;
-/// How many questions may be open at once; the rest waits, at most as long as one question may take.
-/// Tokens take turns by their hash, so that nobody asks about the same one at the same time.
-const AT_ONCE: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(5);
-const LARGEST: usize = 64 << 10;
+/// Seconds for which a positive response is cached. The issuer may revoke a token at any time.
+const CACHE_TTL_SECS: u64 = 60;
+/// Seconds until an identity without expiry must present its token again.
+const DEFAULT_EXPIRY_SECS: u64 = 3600;
+/// Maximum number of concurrent introspection requests; further ones wait, at most for [`INTROSPECTION_TIMEOUT`].
+/// Tokens are assigned to locks by their hash, so that each token has only one request at a time (single-flight).
+const MAX_CONCURRENT: usize = 64;
+const INTROSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// Who may ask the issuer, and where.
+/// Introspection endpoint of the issuer and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct Introspection {
-    /// The issuer's endpoint: https, or http on this machine.
+    /// URL of the endpoint: https, or http on this machine.
     pub url: String,
-    /// Who we are there.
+    /// Our client id at the issuer.
     pub client_id: String,
-    /// How we prove it.
+    /// Our client secret.
     pub secret: Secret,
 }
 
@@ -40,14 +40,18 @@ pub(super) struct Introspector {
     url: Url,
     authorization: http::HeaderValue,
     http: reqwest::Client,
-    turns: Vec<Mutex<()>>,
+    locks: Vec<Mutex<()>>,
 }
 
 impl Introspector {
-    pub(super) fn new(url: Url, who: &Introspection, http: reqwest::Client) -> Option<Self> {
+    pub(super) fn new(url: Url, config: &Introspection, http: reqwest::Client) -> Option<Self> {
         // RFC 6749, 2.3.1: both halves are form-encoded before they are joined.
         let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-        let pair = format!("{}:{}", encode(&who.client_id), encode(who.secret.expose()));
+        let pair = format!(
+            "{}:{}",
+            encode(&config.client_id),
+            encode(config.secret.expose())
+        );
         let basic = format!("Basic {}", STANDARD.encode(pair));
         let mut authorization = http::HeaderValue::from_str(&basic).ok()?;
         authorization.set_sensitive(true);
@@ -55,39 +59,44 @@ impl Introspector {
             url,
             authorization,
             http,
-            turns: (0..AT_ONCE).map(|_| Mutex::default()).collect(),
+            locks: (0..MAX_CONCURRENT).map(|_| Mutex::default()).collect(),
         })
     }
 
-    /// Waits for the turn of a token.
-    pub(super) async fn turn(&self, hash: &TokenHash) -> Result<MutexGuard<'_, ()>, Refusal> {
-        let place = hash.first().map_or(0, |byte| usize::from(*byte)) % AT_ONCE;
-        let turn = self.turns.get(place).ok_or(Refusal::Unavailable)?;
-        let turn = tokio::time::timeout(PATIENCE, turn.lock()).await;
-        turn.map_err(|_| Refusal::Unavailable)
+    /// Waits for the lock of a token, so that concurrent requests with one token ask the issuer once.
+    pub(super) async fn single_flight(
+        &self,
+        hash: &TokenHash,
+    ) -> Result<MutexGuard<'_, ()>, AuthFailure> {
+        let index = hash.first().map_or(0, |byte| usize::from(*byte)) % MAX_CONCURRENT;
+        let lock = self.locks.get(index).ok_or(AuthFailure::Unavailable)?;
+        let guard = tokio::time::timeout(INTROSPECTION_TIMEOUT, lock.lock()).await;
+        guard.map_err(|_| AuthFailure::Unavailable)
     }
 
-    /// Asks the issuer.
-    pub(super) async fn ask(
+    /// Introspects a token at the issuer.
+    pub(super) async fn introspect(
         &self,
         token: &str,
-        expect: &Expect<'_>,
+        expect: &ExpectedClaims<'_>,
         now: u64,
-    ) -> Result<Identity, Refusal> {
-        let answer = tokio::time::timeout(PATIENCE, self.post(token)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            tracing::warn!(url = %self.url, "introspection took too long");
+    ) -> Result<Identity, AuthFailure> {
+        let response = tokio::time::timeout(INTROSPECTION_TIMEOUT, self.send(token)).await;
+        let response = response.unwrap_or_else(|_| {
+            tracing::warn!(url = %self.url, "introspection timed out");
             None
         });
-        answer.ok_or(Refusal::Unavailable)?.judge(expect, now)
+        response
+            .ok_or(AuthFailure::Unavailable)?
+            .verify_claims(expect, now)
     }
 
-    async fn post(&self, token: &str) -> Option<Answer> {
+    async fn send(&self, token: &str) -> Option<IntrospectionReply> {
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
-        let asked = self
+        let request = self
             .http
             .post(self.url.clone())
             .header(http::header::AUTHORIZATION, self.authorization.clone())
@@ -97,24 +106,24 @@ impl Introspector {
                 "application/x-www-form-urlencoded",
             )
             .body(form);
-        let answer = match question::put(asked).await {
-            Ok(answer) => answer,
+        let response = match issuer_request::send_with_retry(request).await {
+            Ok(response) => response,
             Err(error) => {
                 tracing::warn!(url = %self.url, %error, "introspection failed");
                 return None;
             }
         };
-        let body = match capped::whole(answer, LARGEST).await {
+        let body = match limited_body::read_all(response, MAX_RESPONSE_BYTES).await {
             Ok(body) => body,
-            Err(cut) => {
-                tracing::warn!(url = %self.url, ?cut, "introspection failed");
+            Err(error) => {
+                tracing::warn!(url = %self.url, ?error, "introspection failed");
                 return None;
             }
         };
         match serde_json::from_slice(&body) {
-            Ok(answer) => Some(answer),
+            Ok(reply) => Some(reply),
             Err(error) => {
-                tracing::warn!(url = %self.url, line = error.line(), "introspection gave no sense");
+                tracing::warn!(url = %self.url, line = error.line(), "invalid introspection response");
                 None
             }
         }
@@ -122,53 +131,54 @@ impl Introspector {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct IntrospectionReply {
     active: bool,
     iss: Option<String>,
     sub: Option<String>,
-    aud: Option<Words>,
+    aud: Option<OneOrMany>,
     exp: Option<Seconds>,
     nbf: Option<Seconds>,
     iat: Option<Seconds>,
     client_id: Option<String>,
-    scope: Option<Words>,
-    cnf: Option<Confirmation>,
+    scope: Option<OneOrMany>,
+    cnf: Option<CnfClaim>,
 }
 
-impl Answer {
-    fn judge(self, expect: &Expect<'_>, now: u64) -> Result<Identity, Refusal> {
+impl IntrospectionReply {
+    fn verify_claims(self, expect: &ExpectedClaims<'_>, now: u64) -> Result<Identity, AuthFailure> {
         if !self.active {
-            return Err(Refusal::Invalid(reason::INACTIVE));
+            return Err(AuthFailure::Invalid(reason::INACTIVE));
         }
         if self.iss.is_some_and(|iss| iss != expect.issuer) {
-            return Err(Refusal::Invalid(reason::ISSUER));
+            return Err(AuthFailure::Invalid(reason::ISSUER));
         }
         if self.aud.is_some_and(|aud| !aud.has_any(expect.audience)) {
-            return Err(Refusal::Invalid(reason::AUDIENCE));
+            return Err(AuthFailure::Invalid(reason::AUDIENCE));
         }
         let latest = now.saturating_add(expect.leeway);
         if self.nbf.is_some_and(|nbf| nbf.0 > latest) {
-            return Err(Refusal::Invalid(reason::NOT_YET));
+            return Err(AuthFailure::Invalid(reason::NOT_YET));
         }
-        let fresh_until = now.saturating_add(FRESH);
+        let fresh_until = now.saturating_add(CACHE_TTL_SECS);
         let expires_at = match self.exp {
             Some(exp) if exp.0.saturating_add(expect.leeway) <= now => {
-                return Err(Refusal::Expired);
+                return Err(AuthFailure::Expired);
             }
             Some(exp) => exp.0,
-            // RFC 7662 lets it be left out. What is done in its name still ends some day.
-            None => now.saturating_add(ENDLESS),
+            // RFC 7662 allows it to be absent. The identity still has to expire.
+            None => now.saturating_add(DEFAULT_EXPIRY_SECS),
         };
         let client = self.client_id.filter(|id| !id.is_empty());
         let subject = self.sub.filter(|sub| !sub.is_empty());
         let subject = subject.or_else(|| client.clone());
-        let subject = subject.ok_or(Refusal::Invalid(reason::SUBJECT))?;
+        let subject = subject.ok_or(AuthFailure::Invalid(reason::SUBJECT))?;
         let client = client.unwrap_or_else(|| subject.clone());
         check_names([&subject, &client])?;
-        let mut identity = Identity::new(subject, client, Words::scopes(self.scope), expires_at);
+        let mut identity =
+            Identity::new(subject, client, OneOrMany::scopes(self.scope), expires_at);
         identity.issued_at = self.iat.map_or(0, |iat| iat.0);
         identity.fresh_until = fresh_until;
-        identity.certificate = self.cnf.map(Confirmation::certificate).transpose()?;
+        identity.certificate = self.cnf.map(CnfClaim::certificate).transpose()?;
         Ok(identity)
     }
 }

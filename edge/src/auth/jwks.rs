@@ -1,11 +1,11 @@
-//! The issuer's keys, fetched when they are needed and kept for a while.
+//! Cache of the issuer's keys (JWKS), fetched on demand.
 //!
-//! However many tokens with made-up key ids arrive, the issuer is asked once in a while and never
-//! twice at the same time. While it is down, the keys we have go on for a day. Tokens that were verified
-//! before are checked against the keys of now, so they have them fetched like new tokens do.
+//! However many tokens with unknown key ids arrive, the issuer is asked rarely and never concurrently. While it is
+//! down, the cached keys stay valid for a day. Cached tokens are checked against the current keys, so they cause
+//! refetches like new tokens do.
 
 use super::keys::KeySet;
-use super::{Refusal, metadata, safe_url};
+use super::{AuthFailure, metadata, safe_url};
 use crate::clock::Clock;
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use url::Url;
 
-/// How old keys may get before they are fetched again. The common value of issuers and clients.
-const FRESH: Duration = Duration::from_secs(300);
-/// Keys older than this are not used, down or not: a key that was taken back must end some day.
-const OLDEST: Duration = Duration::from_secs(24 * 3600);
-/// The least time between two fetches for the same reason: that keys are old, or that a token names one
-/// we lack. So a new key is found at once, and made-up key ids cannot make us flood the issuer.
-const PAUSE: Duration = Duration::from_secs(10);
+/// Age at which keys are fetched again. The common value of issuers and clients.
+const REFRESH_AFTER: Duration = Duration::from_secs(300);
+/// Maximum age of keys, even if the issuer is down: a removed key must stop being valid eventually.
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
+/// Minimum time between two fetches for the same reason: stale keys, or a token with an unknown key id. So a new key is
+/// found at once, and forged key ids cannot flood the issuer.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 /// The same while there are no keys at all and every caller waits for them.
-const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const MIN_FETCH_INTERVAL_WITHOUT_KEYS: Duration = Duration::from_secs(1);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where keys are.
-pub(super) enum Place {
-    /// Here.
-    Keys(Url),
-    /// Where the metadata at the first of these say that answers.
+/// Location of the keys.
+pub(super) enum KeySource {
+    /// The JWKS URL.
+    JwksUrl(Url),
+    /// The `jwks_uri` of the metadata at the first of these URLs that responds.
     Metadata { issuer: String, urls: [Url; 2] },
 }
 
-impl Place {
-    /// Where the metadata of an issuer are.
-    pub(super) fn metadata_of(issuer: &str) -> Option<Self> {
-        let urls = metadata::places(issuer)?;
+impl KeySource {
+    /// Returns the metadata of an issuer as the key source.
+    pub(super) fn metadata(issuer: &str) -> Option<Self> {
+        let urls = metadata::discovery_urls(issuer)?;
         Some(Self::Metadata {
             issuer: issuer.to_owned(),
             urls,
@@ -43,61 +43,61 @@ impl Place {
     }
 }
 
-/// Keys that are elsewhere.
+/// Keys of a remote issuer.
 pub(super) struct Jwks {
-    place: Place,
+    source: KeySource,
     http: reqwest::Client,
     clock: Clock,
-    loaded: ArcSwapOption<Loaded>,
-    /// When fetches last began. Whoever holds it fetches.
-    fetching: Mutex<Begun>,
+    snapshot: ArcSwapOption<KeySetSnapshot>,
+    /// Times of the last fetches. The holder of the lock fetches.
+    last_fetch: Mutex<LastFetch>,
 }
 
-/// When a fetch last began.
+/// Start of the last fetch, by reason.
 #[derive(Default)]
-struct Begun {
-    /// Because there were no keys, or old ones.
-    for_age: Option<Duration>,
-    /// Because a token named a key that was not there.
-    for_a_name: Option<Duration>,
+struct LastFetch {
+    /// Because there were no keys, or stale ones.
+    stale: Option<Duration>,
+    /// Because a token named an unknown key.
+    unknown_kid: Option<Duration>,
 }
 
-/// Why keys are fetched.
+/// Reason of a fetch.
 #[derive(Clone, Copy)]
-enum Why {
-    None,
-    Old,
-    Name,
+enum FetchReason {
+    NoKeys,
+    Stale,
+    UnknownKid,
 }
 
-pub(super) struct Loaded {
+pub(super) struct KeySetSnapshot {
     pub(super) keys: KeySet,
-    at: Duration,
+    fetched_at: Duration,
 }
 
 impl Jwks {
-    pub(super) fn new(place: Place, http: reqwest::Client, clock: Clock) -> Self {
+    pub(super) fn new(source: KeySource, http: reqwest::Client, clock: Clock) -> Self {
         Self {
-            place,
+            source,
             http,
             clock,
-            loaded: ArcSwapOption::empty(),
-            fetching: Mutex::default(),
+            snapshot: ArcSwapOption::empty(),
+            last_fetch: Mutex::default(),
         }
     }
 
-    /// The keys, if they are so new that they need not be fetched again. Never waits.
-    pub(super) fn fresh(&self) -> Option<Arc<Loaded>> {
-        let loaded = self.loaded.load_full()?;
-        (self.age(&loaded) < FRESH).then_some(loaded)
+    /// Returns the keys if they are fresh. Never waits.
+    pub(super) fn fresh(&self) -> Option<Arc<KeySetSnapshot>> {
+        let loaded = self.snapshot.load_full()?;
+        (self.age(&loaded) < REFRESH_AFTER).then_some(loaded)
     }
 
-    /// The keys that may be used, and none after a day without a new answer of the issuer. Never waits:
-    /// keys that should be fetched again are fetched in the background.
-    pub(super) fn usable_now(self: &Arc<Self>) -> Option<Arc<Loaded>> {
+    /// Returns the keys that may be used; `None` after a day without a response of the issuer. Never waits: stale keys
+    /// are refetched in the background.
+    pub(super) fn usable_now(self: &Arc<Self>) -> Option<Arc<KeySetSnapshot>> {
         let fresh = self.fresh();
-        if fresh.is_none() && self.fetching.try_lock().is_ok() {
-            // Without a runtime a later request will fetch them.
+        if fresh.is_none() && self.last_fetch.try_lock().is_ok() {
+            // Without a runtime, a later request fetches them.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 let jwks = Arc::clone(self);
                 runtime.spawn(async move { jwks.current().await.map(drop) });
@@ -106,117 +106,128 @@ impl Jwks {
         fresh.or_else(|| self.usable())
     }
 
-    /// The keys to try first.
-    pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<Loaded>, Refusal> {
+    /// Returns the keys to try first, fetching them if needed.
+    pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<KeySetSnapshot>, AuthFailure> {
         let Some(loaded) = self.usable() else {
             return self
-                .fetch_unless_tried(None)
+                .fetch_if_not_newer(None)
                 .await
-                .ok_or(Refusal::Unavailable);
+                .ok_or(AuthFailure::Unavailable);
         };
-        if self.age(&loaded) < FRESH {
+        if self.age(&loaded) < REFRESH_AFTER {
             return Ok(loaded);
         }
-        // One caller renews them; the others go on with what there is.
-        match self.fetching.try_lock() {
-            Ok(begun) => Ok(self.fetch(begun, Why::Old).await.unwrap_or(loaded)),
+        // One caller refreshes them; the others use the stale ones.
+        match self.last_fetch.try_lock() {
+            Ok(last_fetch) => Ok(self
+                .fetch(last_fetch, FetchReason::Stale)
+                .await
+                .unwrap_or(loaded)),
             Err(_) => Ok(loaded),
         }
     }
 
-    /// Keys newer than `than`, which lack the one that a token names. `None` if there are none now.
-    pub(super) async fn newer(self: &Arc<Self>, than: &Arc<Loaded>) -> Option<Arc<Loaded>> {
-        self.fetch_unless_tried(Some(than)).await
+    /// Fetches keys newer than `stale`, which lack the key that a token names. `None` if there are none now.
+    pub(super) async fn refetch_for_unknown_kid(
+        self: &Arc<Self>,
+        stale: &Arc<KeySetSnapshot>,
+    ) -> Option<Arc<KeySetSnapshot>> {
+        self.fetch_if_not_newer(Some(stale)).await
     }
 
-    async fn fetch_unless_tried(
+    async fn fetch_if_not_newer(
         self: &Arc<Self>,
-        than: Option<&Arc<Loaded>>,
-    ) -> Option<Arc<Loaded>> {
-        let begun = self.fetching.lock().await;
-        // Somebody may have fetched them while we waited for our turn.
+        stale: Option<&Arc<KeySetSnapshot>>,
+    ) -> Option<Arc<KeySetSnapshot>> {
+        let last_fetch = self.last_fetch.lock().await;
+        // Another caller may have fetched them meanwhile.
         let loaded = self.usable();
-        let newer = loaded.filter(|now| than.is_none_or(|than| !Arc::ptr_eq(now, than)));
+        let newer = loaded.filter(|now| stale.is_none_or(|than| !Arc::ptr_eq(now, than)));
         if newer.is_some() {
             return newer;
         }
-        let why = if than.is_some() { Why::Name } else { Why::None };
-        self.fetch(begun, why).await
+        let reason = if stale.is_some() {
+            FetchReason::UnknownKid
+        } else {
+            FetchReason::NoKeys
+        };
+        self.fetch(last_fetch, reason).await
     }
 
     async fn fetch(
         self: &Arc<Self>,
-        mut begun: tokio::sync::MutexGuard<'_, Begun>,
-        why: Why,
-    ) -> Option<Arc<Loaded>> {
-        let now = self.clock.steady();
-        let (last, pause) = match why {
-            Why::None => (&mut begun.for_age, PAUSE_WITHOUT_KEYS),
-            Why::Old => (&mut begun.for_age, PAUSE),
-            Why::Name => (&mut begun.for_a_name, PAUSE),
+        mut last_fetch: tokio::sync::MutexGuard<'_, LastFetch>,
+        reason: FetchReason,
+    ) -> Option<Arc<KeySetSnapshot>> {
+        let now = self.clock.monotonic();
+        let (last, interval) = match reason {
+            FetchReason::NoKeys => (&mut last_fetch.stale, MIN_FETCH_INTERVAL_WITHOUT_KEYS),
+            FetchReason::Stale => (&mut last_fetch.stale, MIN_FETCH_INTERVAL),
+            FetchReason::UnknownKid => (&mut last_fetch.unknown_kid, MIN_FETCH_INTERVAL),
         };
-        if last.is_some_and(|last| now.saturating_sub(last) < pause) {
+        if last.is_some_and(|last| now.saturating_sub(last) < interval) {
             return None;
         }
         *last = Some(now);
-        // In a task of its own: a caller who hangs up must not cost the others their keys. It ends
-        // by itself when our patience does.
+        // In its own task: a caller who disconnects must not cancel the fetch for the others. It ends by its timeout.
         let jwks = Arc::clone(self);
-        tokio::spawn(async move { jwks.ask().await }).await.ok()?
+        tokio::spawn(async move { jwks.fetch_and_store().await })
+            .await
+            .ok()?
     }
 
-    async fn ask(&self) -> Option<Arc<Loaded>> {
-        let found = tokio::time::timeout(PATIENCE, async {
-            match &self.place {
-                Place::Keys(url) => self.keys_at(url).await,
-                Place::Metadata { issuer, urls } => {
-                    let url = self.discover(issuer, urls).await?;
-                    self.keys_at(&url).await
+    async fn fetch_and_store(&self) -> Option<Arc<KeySetSnapshot>> {
+        let fetch = tokio::time::timeout(FETCH_TIMEOUT, async {
+            match &self.source {
+                KeySource::JwksUrl(url) => self.fetch_keys(url).await,
+                KeySource::Metadata { issuer, urls } => {
+                    let url = self.discover_jwks_url(issuer, urls).await?;
+                    self.fetch_keys(&url).await
                 }
             }
         });
-        let keys = match found.await {
+        let keys = match fetch.await {
             Ok(Ok(keys)) => keys,
-            Ok(Err(why)) => return self.failed(&why),
-            Err(_) => return self.failed("it took too long"),
+            Ok(Err(why)) => return self.log_failure(&why),
+            Err(_) => return self.log_failure("timed out"),
         };
-        let at = self.clock.steady();
-        let loaded = Arc::new(Loaded { keys, at });
-        self.loaded.store(Some(Arc::clone(&loaded)));
+        let fetched_at = self.clock.monotonic();
+        let loaded = Arc::new(KeySetSnapshot { keys, fetched_at });
+        self.snapshot.store(Some(Arc::clone(&loaded)));
         Some(loaded)
     }
 
-    async fn keys_at(&self, url: &Url) -> Result<KeySet, String> {
-        let keys = KeySet::parse(&metadata::get(url, &self.http).await?)
+    async fn fetch_keys(&self, url: &Url) -> Result<KeySet, String> {
+        let keys = KeySet::parse(&metadata::fetch_bytes(url, &self.http).await?)
             .map_err(|error| error.to_string())?;
         match keys.is_empty() {
-            true => Err("no key in it can verify a token".to_owned()),
+            true => Err("no key can verify a token".to_owned()),
             false => Ok(keys),
         }
     }
 
-    /// Where the issuer's metadata say that its keys are.
-    async fn discover(&self, issuer: &str, urls: &[Url]) -> Result<Url, String> {
-        let metadata = metadata::of(issuer, urls, &self.http).await?;
+    /// Returns the JWKS URL of the issuer's metadata.
+    async fn discover_jwks_url(&self, issuer: &str, urls: &[Url]) -> Result<Url, String> {
+        let metadata = metadata::fetch_metadata(issuer, urls, &self.http).await?;
         let keys = metadata.jwks_uri.and_then(|url| safe_url(&url));
-        keys.ok_or_else(|| "the metadata name no safe place for keys".to_owned())
+        keys.ok_or_else(|| "the metadata have no safe jwks_uri".to_owned())
     }
 
-    fn failed(&self, why: &str) -> Option<Arc<Loaded>> {
-        let place = match &self.place {
-            Place::Keys(url) => url.as_str(),
-            Place::Metadata { issuer, .. } => issuer,
+    fn log_failure(&self, error: &str) -> Option<Arc<KeySetSnapshot>> {
+        let source = match &self.source {
+            KeySource::JwksUrl(url) => url.as_str(),
+            KeySource::Metadata { issuer, .. } => issuer,
         };
-        tracing::warn!(place, why, "the issuer's keys cannot be fetched");
+        tracing::warn!(source, error, "fetching the issuer's keys failed");
         None
     }
 
-    fn usable(&self) -> Option<Arc<Loaded>> {
-        let loaded = self.loaded.load_full()?;
-        (self.age(&loaded) < OLDEST).then_some(loaded)
+    fn usable(&self) -> Option<Arc<KeySetSnapshot>> {
+        let loaded = self.snapshot.load_full()?;
+        (self.age(&loaded) < MAX_AGE).then_some(loaded)
     }
 
-    fn age(&self, loaded: &Loaded) -> Duration {
-        self.clock.steady().saturating_sub(loaded.at)
+    fn age(&self, loaded: &KeySetSnapshot) -> Duration {
+        self.clock.monotonic().saturating_sub(loaded.fetched_at)
     }
 }

@@ -1,91 +1,90 @@
-//! Public keys that may verify a token, as an issuer publishes them (RFC 7517).
+//! Public keys of an issuer that verify tokens (JWK set, RFC 7517).
 //!
-//! A key is bound to one algorithm the moment it is read, so that a token cannot choose another one
-//! for it. Symmetric keys and keys for encryption never enter.
+//! A key is bound to one algorithm when it is parsed, so that a token cannot choose another one for it. Symmetric keys
+//! and encryption keys are skipped.
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use std::fmt;
 
-/// More keys than any issuer has at once; the rest is left out.
-const MOST_KEYS: usize = 64;
+/// Maximum number of keys; more than any issuer has at once. Further keys are ignored.
+const MAX_KEYS: usize = 64;
 
 /// A set of public keys.
 #[derive(Clone, Default)]
 pub struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<VerificationKey>,
 }
 
-/// A key and what it verifies.
+/// A public key and the algorithm it verifies.
 #[derive(Clone)]
-pub(crate) struct Key {
+pub(crate) struct VerificationKey {
     id: Option<Box<str>>,
     algorithm: Algorithm,
     pub(crate) decoding: DecodingKey,
-    pub(crate) fingerprint: Fingerprint,
+    pub(crate) fingerprint: KeyFingerprint,
 }
 
-/// The SHA-256 of a key under its id. It changes when the id is given to another key.
-pub(crate) type Fingerprint = [u8; 32];
+/// SHA-256 of a key and its id. Changes when the id is given to another key.
+pub(crate) type KeyFingerprint = [u8; 32];
 
-/// What looking for a key came to.
-pub(crate) enum Found<'a> {
-    /// These may have signed it. More than one only if an issuer gives one id to several keys.
-    Keys(Vec<&'a Key>),
-    /// No key has this id, or without an id none fits the algorithm. A newer set may have it.
+/// Result of a key lookup.
+pub(crate) enum KeyLookup<'a> {
+    /// Candidate keys. More than one only if an issuer gives one id to several keys.
+    Keys(Vec<&'a VerificationKey>),
+    /// No key has this id, or without an id none fits the algorithm. A newer set may contain it.
     Unknown,
-    /// The token names no key and several would fit, or its key is of another kind.
-    Unfit,
+    /// The token names no key and several would fit, or its key is for another algorithm.
+    Mismatch,
 }
 
 impl KeySet {
-    /// Reads a JWK set. Keys that cannot verify our algorithms are left out; what is left may be
-    /// nothing.
+    /// Parses a JWK set. Keys that cannot verify a supported algorithm are skipped; the result may be empty.
     ///
     /// # Errors
     ///
-    /// If it is not a JWK set at all.
+    /// The input is not a JWK set.
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
-        struct Set {
+        struct JwkSet {
             keys: Vec<serde_json::Value>,
         }
-        let set: Set = serde_json::from_slice(json)?;
-        let keys = set.keys.into_iter().filter_map(read).take(MOST_KEYS);
+        let set: JwkSet = serde_json::from_slice(json)?;
+        let keys = set.keys.into_iter().filter_map(parse_jwk).take(MAX_KEYS);
         Ok(Self {
             keys: keys.collect(),
         })
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// True if no key can verify anything.
+    /// Returns true if the set has no usable key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// True if this very key is in it, under the same id.
-    pub(crate) fn has(&self, fingerprint: &Fingerprint) -> bool {
-        // A handful of keys: walking them is faster than any index.
+    /// Returns true if exactly this key is in the set, under the same id.
+    pub(crate) fn contains(&self, fingerprint: &KeyFingerprint) -> bool {
+        // There are few keys: a scan is faster than any index.
         self.keys.iter().any(|key| key.fingerprint == *fingerprint)
     }
 
-    /// The keys that may have made a signature of this kind.
-    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Found<'_> {
-        let named = self.keys.iter().filter(|key| match id {
+    /// Returns the keys that may have made a signature with this algorithm.
+    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> KeyLookup<'_> {
+        let matching = self.keys.iter().filter(|key| match id {
             Some(id) => key.id.as_deref() == Some(id),
             None => key.algorithm == algorithm,
         });
-        let (fitting, others): (Vec<&Key>, Vec<&Key>) =
-            named.partition(|key| key.algorithm == algorithm);
+        let (fitting, others): (Vec<&VerificationKey>, Vec<&VerificationKey>) =
+            matching.partition(|key| key.algorithm == algorithm);
         match (fitting.len(), id) {
-            (0, _) if others.is_empty() => Found::Unknown,
-            (0, _) => Found::Unfit,
-            (1, _) | (_, Some(_)) => Found::Keys(fitting),
-            (_, None) => Found::Unfit,
+            (0, _) if others.is_empty() => KeyLookup::Unknown,
+            (0, _) => KeyLookup::Mismatch,
+            (1, _) | (_, Some(_)) => KeyLookup::Keys(fitting),
+            (_, None) => KeyLookup::Mismatch,
         }
     }
 }
@@ -113,7 +112,7 @@ struct Jwk {
     y: Option<String>,
 }
 
-fn read(value: serde_json::Value) -> Option<Key> {
+fn parse_jwk(value: serde_json::Value) -> Option<VerificationKey> {
     let jwk: Jwk = serde_json::from_value(value).ok()?;
     if jwk
         .purpose
@@ -144,17 +143,17 @@ fn read(value: serde_json::Value) -> Option<Key> {
         _ => return None,
     };
     // RFC 9864 gives EdDSA on this curve a name of its own.
-    let named = |given: &str| given == name || (name == "EdDSA" && given == "Ed25519");
-    if !jwk.alg.as_deref().is_none_or(named) {
+    let is_same_algorithm = |given: &str| given == name || (name == "EdDSA" && given == "Ed25519");
+    if !jwk.alg.as_deref().is_none_or(is_same_algorithm) {
         return None;
     }
     let material = [&jwk.kid, &jwk.n, &jwk.e, &jwk.x, &jwk.y];
-    // Every part with its end, so that no part can pass for another one.
+    // Serialized as JSON, so that the parts are delimited and one cannot pass for another.
     let text = serde_json::to_vec(&(name, material)).ok()?;
-    Some(Key {
+    Some(VerificationKey {
         id: jwk.kid.map(Into::into),
         algorithm,
         decoding: key,
-        fingerprint: super::known::hash(&text),
+        fingerprint: super::token_cache::token_hash(&text),
     })
 }

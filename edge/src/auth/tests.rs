@@ -1,19 +1,20 @@
-//! Good tokens pass, forged ones do not, and the issuer is left in peace.
+//! Valid tokens are accepted, forged ones are rejected, and the issuer is asked rarely.
 
-mod forge;
-mod remote;
+mod remote_issuer;
 mod removed_keys;
+mod signer;
 
 use super::{
-    AuthError, AuthOptions, Authenticator, Identity, KeySet, Keys, LocalKeys, Refusal, reason,
+    AuthConfigError, AuthFailure, AuthOptions, Authenticator, Identity, KeyConfig, KeySet,
+    LocalKeys, reason,
 };
 use crate::clock::Clock;
 use crate::listener::Peer;
-use crate::tls::Trust;
+use crate::tls::TrustRoots;
 use async_trait::async_trait;
-use forge::{Forge, encode};
 use http::HeaderValue;
 use serde_json::{Value, json};
+use signer::{TestSigner, encode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -22,47 +23,47 @@ pub(super) const NOW: u64 = 1_800_000_000;
 pub(super) const ISSUER: &str = "https://issuer.example/";
 pub(super) const AUDIENCE: &str = "https://acp.example";
 
-static RSA: LazyLock<Forge> = LazyLock::new(Forge::rsa);
+static RSA: LazyLock<TestSigner> = LazyLock::new(TestSigner::rsa);
 
-/// Keys that are simply there.
-struct Fixed {
+/// A fixed key set.
+struct FixedKeys {
     keys: Arc<KeySet>,
     revoked: AtomicBool,
 }
 
 #[async_trait]
-impl LocalKeys for Fixed {
+impl LocalKeys for FixedKeys {
     fn keys(&self) -> Arc<KeySet> {
         Arc::clone(&self.keys)
     }
-    async fn look_again(&self) {}
+    async fn refresh(&self) {}
     fn is_revoked(&self, identity: &Identity) -> bool {
         identity.token_id.as_deref() == Some("t-1") && self.revoked.load(Ordering::SeqCst)
     }
 }
 
-fn fixed(keys: &[Value]) -> Arc<Fixed> {
+fn fixed_keys(keys: &[Value]) -> Arc<FixedKeys> {
     let set = json!({ "keys": keys }).to_string();
-    Arc::new(Fixed {
+    Arc::new(FixedKeys {
         keys: Arc::new(KeySet::parse(set.as_bytes()).unwrap()),
         revoked: AtomicBool::new(false),
     })
 }
 
-pub(super) fn options(keys: Keys, clock: &Clock) -> AuthOptions {
+pub(super) fn options(keys: KeyConfig, clock: &Clock) -> AuthOptions {
     AuthOptions {
         issuer: ISSUER.to_owned(),
         audience: vec!["https://other.example".to_owned(), AUDIENCE.to_owned()],
         keys,
         introspection: None,
-        leeway: AuthOptions::LEEWAY,
-        trust: Trust::system(),
+        leeway: AuthOptions::DEFAULT_LEEWAY,
+        trust: TrustRoots::system(),
         clock: clock.clone(),
     }
 }
 
-fn with_keys(keys: &[Value], clock: &Clock) -> Authenticator {
-    Authenticator::new(options(Keys::Local(fixed(keys)), clock)).unwrap()
+fn authenticator_with_keys(keys: &[Value], clock: &Clock) -> Authenticator {
+    Authenticator::new(options(KeyConfig::Local(fixed_keys(keys)), clock)).unwrap()
 }
 
 pub(super) fn claims() -> Value {
@@ -72,30 +73,33 @@ pub(super) fn claims() -> Value {
     })
 }
 
-fn with(member: &str, value: Value) -> Value {
+fn claims_with(member: &str, value: Value) -> Value {
     let mut claims = claims();
     claims[member] = value;
     claims
 }
 
-fn without(member: &str) -> Value {
+fn claims_without(member: &str) -> Value {
     let mut claims = claims();
     claims.as_object_mut().unwrap().remove(member);
     claims
 }
 
-pub(super) async fn show(auth: &Authenticator, token: &str) -> Result<Arc<Identity>, Refusal> {
+pub(super) async fn authenticate(
+    auth: &Authenticator,
+    token: &str,
+) -> Result<Arc<Identity>, AuthFailure> {
     let header = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
     auth.authenticate(Some(&header), None).await
 }
 
 #[tokio::test]
-async fn each_allowed_algorithm_proves_who_calls() {
-    let clock = Clock::set(NOW);
-    for forge in [Forge::rsa(), Forge::ec(), Forge::ed()] {
-        let auth = with_keys(&[forge.jwk("k")], &clock);
-        let token = forge.token("k", &claims());
-        let identity = show(&auth, &token).await.unwrap();
+async fn each_allowed_algorithm_authenticates() {
+    let clock = Clock::fixed(NOW);
+    for signer in [TestSigner::rsa(), TestSigner::ec(), TestSigner::ed()] {
+        let auth = authenticator_with_keys(&[signer.jwk("k")], &clock);
+        let token = signer.token("k", &claims());
+        let identity = authenticate(&auth, &token).await.unwrap();
         assert_eq!(
             (&*identity.principal, &*identity.client),
             ("ada", "agent-7")
@@ -107,31 +111,34 @@ async fn each_allowed_algorithm_proves_who_calls() {
         assert!(identity.has_scope("tasks:read"));
         assert!(!identity.has_scope("tasks:*") && !identity.has_scope("tasks:rea"));
         assert_eq!(identity.expires_at(), NOW + 600);
-        // The second time it is the same identity, from memory.
-        assert!(Arc::ptr_eq(&identity, &show(&auth, &token).await.unwrap()));
+        // The second time it is the same identity, from the cache.
+        assert!(Arc::ptr_eq(
+            &identity,
+            &authenticate(&auth, &token).await.unwrap()
+        ));
     }
 }
 
 #[tokio::test]
-async fn forged_headers_are_refused() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
+async fn forged_headers_are_rejected() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
     let body = claims().to_string();
-    let refused = |header: Value| {
+    let failure_of = |header: Value| {
         let (auth, token) = (&auth, RSA.sign(&header.to_string(), &body));
-        async move { show(auth, &token).await.unwrap_err() }
+        async move { authenticate(auth, &token).await.unwrap_err() }
     };
     for alg in [
         "none", "None", "HS256", "HS512", "RS384", "PS256", "ES384", "ES512", "",
     ] {
-        let refusal = refused(json!({"alg": alg, "kid": "k"})).await;
-        assert_eq!(refusal, Refusal::Invalid(reason::ALGORITHM), "{alg}");
+        let failure = failure_of(json!({"alg": alg, "kid": "k"})).await;
+        assert_eq!(failure, AuthFailure::Invalid(reason::ALGORITHM), "{alg}");
     }
-    // The key is for RSA, whatever the token says.
+    // The key is for RSA, whatever the token claims.
     for alg in ["ES256", "EdDSA"] {
-        let refusal = refused(json!({"alg": alg, "kid": "k"})).await;
-        assert_eq!(refusal, Refusal::Invalid(reason::KEY), "{alg}");
+        let failure = failure_of(json!({"alg": alg, "kid": "k"})).await;
+        assert_eq!(failure, AuthFailure::Invalid(reason::KEY), "{alg}");
     }
-    for (header, why) in [
+    for (header, reason) in [
         (json!({"alg": "RS256", "kid": "foreign"}), reason::KEY),
         (
             json!({"alg": "RS256", "kid": "k", "crit": ["b64"]}),
@@ -143,45 +150,47 @@ async fn forged_headers_are_refused() {
         ),
         (
             json!({"alg": "RS256", "kid": "k", "typ": "id+jwt"}),
-            reason::KIND,
+            reason::TOKEN_TYPE,
         ),
         (
             json!({"alg": "RS256", "kid": "k", "typ": "logout+jwt"}),
-            reason::KIND,
+            reason::TOKEN_TYPE,
         ),
         (json!({"kid": "k"}), reason::MALFORMED),
         (json!(["RS256"]), reason::MALFORMED),
     ] {
         assert_eq!(
-            refused(header.clone()).await,
-            Refusal::Invalid(why),
+            failure_of(header.clone()).await,
+            AuthFailure::Invalid(reason),
             "{header}"
         );
     }
     let twice = r#"{"alg":"RS256","alg":"RS256","kid":"k"}"#;
-    let refusal = show(&auth, &RSA.sign(twice, &body)).await.unwrap_err();
-    assert_eq!(refusal, Refusal::Invalid(reason::MALFORMED));
+    let failure = authenticate(&auth, &RSA.sign(twice, &body))
+        .await
+        .unwrap_err();
+    assert_eq!(failure, AuthFailure::Invalid(reason::MALFORMED));
     for typ in ["JWT", "jwt", "at+jwt", "application/at+jwt"] {
         let header = json!({"alg": "RS256", "kid": "k", "typ": typ}).to_string();
         assert!(
-            show(&auth, &RSA.sign(&header, &body)).await.is_ok(),
+            authenticate(&auth, &RSA.sign(&header, &body)).await.is_ok(),
             "{typ}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_public_key_is_no_secret_to_sign_with() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
+async fn public_key_is_not_accepted_as_hmac_secret() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
     let public = RSA.jwk("k").to_string();
     let header = encode(json!({"alg": "HS256", "kid": "k"}).to_string().as_bytes());
     let message = format!("{header}.{}", encode(claims().to_string().as_bytes()));
     let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, public.as_bytes());
     let signature = aws_lc_rs::hmac::sign(&key, message.as_bytes());
     let token = format!("{message}.{}", encode(signature.as_ref()));
-    let refusal = show(&auth, &token).await.unwrap_err();
-    assert_eq!(refusal, Refusal::Invalid(reason::ALGORITHM));
-    // Nor does a symmetric key in the set become one.
+    let failure = authenticate(&auth, &token).await.unwrap_err();
+    assert_eq!(failure, AuthFailure::Invalid(reason::ALGORITHM));
+    // A symmetric key in the set is skipped as well.
     let set = json!({"keys": [{"kty": "oct", "kid": "k", "k": "c2VjcmV0", "alg": "HS256"}]});
     assert!(
         KeySet::parse(set.to_string().as_bytes())
@@ -191,30 +200,33 @@ async fn a_public_key_is_no_secret_to_sign_with() {
 }
 
 #[tokio::test]
-async fn a_changed_token_does_not_pass() {
-    let auth = with_keys(&[RSA.jwk("k"), Forge::ec().jwk("ec")], &Clock::set(NOW));
+async fn modified_token_is_rejected() {
+    let auth = authenticator_with_keys(
+        &[RSA.jwk("k"), TestSigner::ec().jwk("ec")],
+        &Clock::fixed(NOW),
+    );
     let good = RSA.token("k", &claims());
     let parts: Vec<&str> = good.split('.').collect();
     let [header, body, signature] = parts[..] else {
         panic!("three parts")
     };
-    let other = encode(with("sub", json!("eve")).to_string().as_bytes());
-    let stranger = Forge::rsa().token("k", &claims());
+    let other = encode(claims_with("sub", json!("eve")).to_string().as_bytes());
+    let other_key = TestSigner::rsa().token("k", &claims());
     let none = encode(br#"{"alg":"none","kid":"k"}"#);
     let ec_header = encode(br#"{"alg":"ES256","kid":"ec"}"#);
-    for (token, why) in [
+    for (token, reason) in [
         (format!("{header}.{other}.{signature}"), reason::SIGNATURE),
         (format!("{header}.{body}."), reason::SIGNATURE),
         (
             format!("{header}.{body}.{}", &signature[4..]),
             reason::SIGNATURE,
         ),
-        // ECDSA's infamous zero signature.
+        // The all-zero ECDSA signature.
         (
             format!("{ec_header}.{body}.{}", encode(&[0; 64])),
             reason::SIGNATURE,
         ),
-        (stranger, reason::SIGNATURE),
+        (other_key, reason::SIGNATURE),
         (format!("{none}.{body}."), reason::ALGORITHM),
         (format!("{none}.{body}.{signature}"), reason::ALGORITHM),
         (format!("x{header}.{body}.{signature}"), reason::MALFORMED),
@@ -226,54 +238,70 @@ async fn a_changed_token_does_not_pass() {
         (format!("{good}=="), reason::OPAQUE),
     ] {
         assert_eq!(
-            show(&auth, &token).await.unwrap_err(),
-            Refusal::Invalid(why),
+            authenticate(&auth, &token).await.unwrap_err(),
+            AuthFailure::Invalid(reason),
             "{token}"
         );
     }
-    assert!(show(&auth, &good).await.is_ok());
+    assert!(authenticate(&auth, &good).await.is_ok());
 }
 
 #[tokio::test]
-async fn claims_that_do_not_fit_are_refused() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
-    let invalid = Refusal::Invalid;
-    for (claims, refusal) in [
+async fn wrong_claims_are_rejected() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
+    let invalid = AuthFailure::Invalid;
+    for (claims, failure) in [
         (
-            with("iss", json!("https://issuer.example")),
+            claims_with("iss", json!("https://issuer.example")),
             invalid(reason::ISSUER),
         ),
-        (without("iss"), invalid(reason::ISSUER)),
+        (claims_without("iss"), invalid(reason::ISSUER)),
         (
-            with("aud", json!("https://elsewhere.example")),
+            claims_with("aud", json!("https://elsewhere.example")),
             invalid(reason::AUDIENCE),
         ),
-        (with("aud", json!([])), invalid(reason::AUDIENCE)),
-        (without("aud"), invalid(reason::AUDIENCE)),
-        (without("exp"), invalid(reason::MALFORMED)),
-        (with("exp", json!("soon")), invalid(reason::MALFORMED)),
-        (with("exp", json!(-1)), invalid(reason::MALFORMED)),
-        (with("exp", json!(NOW - 30)), Refusal::Expired),
-        (with("exp", json!(0)), Refusal::Expired),
-        (without("iat"), invalid(reason::MALFORMED)),
-        (with("iat", json!(NOW + 31)), invalid(reason::NOT_YET)),
-        (with("nbf", json!(NOW + 31)), invalid(reason::NOT_YET)),
-        (without("sub"), invalid(reason::SUBJECT)),
-        (with("sub", json!("")), invalid(reason::SUBJECT)),
-        (with("sub", json!(7)), invalid(reason::MALFORMED)),
-        (with("sub", json!("a\nb")), invalid(reason::SUBJECT)),
+        (claims_with("aud", json!([])), invalid(reason::AUDIENCE)),
+        (claims_without("aud"), invalid(reason::AUDIENCE)),
+        (claims_without("exp"), invalid(reason::MALFORMED)),
         (
-            with("client_id", json!("a".repeat(256))),
+            claims_with("exp", json!("soon")),
+            invalid(reason::MALFORMED),
+        ),
+        (claims_with("exp", json!(-1)), invalid(reason::MALFORMED)),
+        (claims_with("exp", json!(NOW - 30)), AuthFailure::Expired),
+        (claims_with("exp", json!(0)), AuthFailure::Expired),
+        (claims_without("iat"), invalid(reason::MALFORMED)),
+        (
+            claims_with("iat", json!(NOW + 31)),
+            invalid(reason::NOT_YET),
+        ),
+        (
+            claims_with("nbf", json!(NOW + 31)),
+            invalid(reason::NOT_YET),
+        ),
+        (claims_without("sub"), invalid(reason::SUBJECT)),
+        (claims_with("sub", json!("")), invalid(reason::SUBJECT)),
+        (claims_with("sub", json!(7)), invalid(reason::MALFORMED)),
+        (claims_with("sub", json!("a\nb")), invalid(reason::SUBJECT)),
+        (
+            claims_with("client_id", json!("a".repeat(256))),
             invalid(reason::SUBJECT),
         ),
         (
-            with("cnf", json!({"x5t#S256": "short"})),
+            claims_with("cnf", json!({"x5t#S256": "short"})),
             invalid(reason::BINDING),
         ),
-        (with("cnf", json!({"jkt": "abc"})), invalid(reason::BINDING)),
+        (
+            claims_with("cnf", json!({"jkt": "abc"})),
+            invalid(reason::BINDING),
+        ),
     ] {
         let token = RSA.token("k", &claims);
-        assert_eq!(show(&auth, &token).await.unwrap_err(), refusal, "{claims}");
+        assert_eq!(
+            authenticate(&auth, &token).await.unwrap_err(),
+            failure,
+            "{claims}"
+        );
     }
     let once = claims().to_string();
     for member in [
@@ -284,34 +312,36 @@ async fn claims_that_do_not_fit_are_refused() {
     ] {
         let twice = format!("{},{member}}}", once.trim_end_matches('}'));
         let header = json!({"alg": "RS256", "kid": "k"}).to_string();
-        let refusal = show(&auth, &RSA.sign(&header, &twice)).await.unwrap_err();
-        assert_eq!(refusal, invalid(reason::MALFORMED), "{member} twice");
+        let failure = authenticate(&auth, &RSA.sign(&header, &twice))
+            .await
+            .unwrap_err();
+        assert_eq!(failure, invalid(reason::MALFORMED), "{member} twice");
     }
 }
 
 #[tokio::test]
-async fn claims_at_the_edge_pass() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
+async fn claims_within_leeway_are_accepted() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
     for claims in [
-        with("exp", json!(NOW - 29)),
-        with("exp", json!(1_800_000_600.75)),
-        with("iat", json!(NOW + 30)),
-        with("nbf", json!(NOW + 30)),
-        with("aud", json!(["https://elsewhere.example", AUDIENCE])),
-        with("unknown", json!({"deep": [1, 2]})),
+        claims_with("exp", json!(NOW - 29)),
+        claims_with("exp", json!(1_800_000_600.75)),
+        claims_with("iat", json!(NOW + 30)),
+        claims_with("nbf", json!(NOW + 30)),
+        claims_with("aud", json!(["https://elsewhere.example", AUDIENCE])),
+        claims_with("unknown", json!({"deep": [1, 2]})),
     ] {
         assert!(
-            show(&auth, &RSA.token("k", &claims)).await.is_ok(),
+            authenticate(&auth, &RSA.token("k", &claims)).await.is_ok(),
             "{claims}"
         );
     }
 }
 
 #[tokio::test]
-async fn clients_and_scopes_come_from_where_issuers_put_them() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
+async fn client_and_scopes_are_read_from_known_claims() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
     let bare = json!({"iss": ISSUER, "sub": "ada", "aud": AUDIENCE, "exp": NOW + 60, "iat": NOW});
-    for (more, client, scopes) in [
+    for (additional, client, scopes) in [
         (json!({}), "ada", vec![]),
         (json!({"azp": "b", "agent_id": "c"}), "b", vec![]),
         (
@@ -336,30 +366,38 @@ async fn clients_and_scopes_come_from_where_issuers_put_them() {
         claims
             .as_object_mut()
             .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        let identity = show(&auth, &RSA.token("k", &claims)).await.unwrap();
+            .extend(additional.as_object().unwrap().clone());
+        let identity = authenticate(&auth, &RSA.token("k", &claims)).await.unwrap();
         assert_eq!(&*identity.client, client, "{claims}");
         assert_eq!(identity.scopes().collect::<Vec<_>>(), scopes, "{claims}");
     }
 }
 
 #[tokio::test]
-async fn a_token_without_a_key_id_needs_a_set_without_doubt() {
-    let clock = Clock::set(NOW);
+async fn token_without_kid_needs_exactly_one_matching_key() {
+    let clock = Clock::fixed(NOW);
     let header = json!({"alg": "RS256"}).to_string();
     let token = RSA.sign(&header, &claims().to_string());
-    let others = [RSA.jwk("k"), Forge::ec().jwk("e")];
-    assert!(show(&with_keys(&others, &clock), &token).await.is_ok());
-    let two = [RSA.jwk("k"), Forge::rsa().jwk("l")];
-    let refusal = show(&with_keys(&two, &clock), &token).await.unwrap_err();
-    assert_eq!(refusal, Refusal::Invalid(reason::KEY));
-    let none = [Forge::ec().jwk("e")];
-    let refusal = show(&with_keys(&none, &clock), &token).await.unwrap_err();
-    assert_eq!(refusal, Refusal::Invalid(reason::KEY));
+    let others = [RSA.jwk("k"), TestSigner::ec().jwk("e")];
+    assert!(
+        authenticate(&authenticator_with_keys(&others, &clock), &token)
+            .await
+            .is_ok()
+    );
+    let two = [RSA.jwk("k"), TestSigner::rsa().jwk("l")];
+    let failure = authenticate(&authenticator_with_keys(&two, &clock), &token)
+        .await
+        .unwrap_err();
+    assert_eq!(failure, AuthFailure::Invalid(reason::KEY));
+    let none = [TestSigner::ec().jwk("e")];
+    let failure = authenticate(&authenticator_with_keys(&none, &clock), &token)
+        .await
+        .unwrap_err();
+    assert_eq!(failure, AuthFailure::Invalid(reason::KEY));
 }
 
 #[test]
-fn keys_for_other_purposes_are_left_out() {
+fn keys_for_other_purposes_are_skipped() {
     let with = |member: &str, value: Value| {
         let mut jwk = RSA.jwk("k");
         jwk[member] = value;
@@ -380,63 +418,66 @@ fn keys_for_other_purposes_are_left_out() {
 }
 
 #[tokio::test]
-async fn what_is_known_still_expires_and_can_be_taken_back() {
-    let clock = Clock::set(NOW);
-    let local = fixed(&[RSA.jwk("k")]);
-    let keys = Keys::Local(Arc::clone(&local) as Arc<dyn LocalKeys>);
+async fn cached_token_expires_and_can_be_revoked() {
+    let clock = Clock::fixed(NOW);
+    let local = fixed_keys(&[RSA.jwk("k")]);
+    let keys = KeyConfig::Local(Arc::clone(&local) as Arc<dyn LocalKeys>);
     let auth = Authenticator::new(options(keys, &clock)).unwrap();
     let token = RSA.token("k", &claims());
-    assert!(show(&auth, &token).await.is_ok());
+    assert!(authenticate(&auth, &token).await.is_ok());
     local.revoked.store(true, Ordering::SeqCst);
-    let refusal = show(&auth, &token).await.unwrap_err();
-    assert_eq!(refusal, Refusal::Invalid(reason::REVOKED));
+    let failure = authenticate(&auth, &token).await.unwrap_err();
+    assert_eq!(failure, AuthFailure::Invalid(reason::REVOKED));
     local.revoked.store(false, Ordering::SeqCst);
     clock.advance(Duration::from_secs(629));
-    assert!(show(&auth, &token).await.is_ok());
+    assert!(authenticate(&auth, &token).await.is_ok());
     clock.advance(Duration::from_secs(1));
-    assert_eq!(show(&auth, &token).await.unwrap_err(), Refusal::Expired);
+    assert_eq!(
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Expired
+    );
 }
 
 #[tokio::test]
-async fn a_bound_token_needs_its_certificate() {
-    let auth = with_keys(&[RSA.jwk("k")], &Clock::set(NOW));
+async fn bound_token_requires_its_certificate() {
+    let auth = authenticator_with_keys(&[RSA.jwk("k")], &Clock::fixed(NOW));
     let hash = [7; 32];
-    let token = RSA.token("k", &with("cnf", json!({"x5t#S256": encode(&hash)})));
+    let token = RSA.token("k", &claims_with("cnf", json!({"x5t#S256": encode(&hash)})));
     let header = HeaderValue::from_str(&format!("bearer {token}")).unwrap();
     let peer = |certificate| Peer {
         address: ([127, 0, 0, 1], 1).into(),
         certificate,
-        vouched: None,
+        platform_identity: None,
     };
-    // Twice, for the second time it comes from memory.
+    // Twice: the second time it comes from the cache.
     for _ in 0..2 {
         let good = auth
             .authenticate(Some(&header), Some(&peer(Some(hash))))
             .await;
         assert!(good.is_ok());
         for other in [None, Some(peer(None)), Some(peer(Some([8; 32])))] {
-            let refusal = auth.authenticate(Some(&header), other.as_ref()).await;
-            assert_eq!(refusal.unwrap_err(), Refusal::Invalid(reason::BINDING));
+            let failure = auth.authenticate(Some(&header), other.as_ref()).await;
+            assert_eq!(failure.unwrap_err(), AuthFailure::Invalid(reason::BINDING));
         }
     }
 }
 
 #[test]
-fn unsafe_options_are_refused() {
-    let clock = Clock::set(NOW);
+fn unsafe_options_are_rejected() {
+    let clock = Clock::fixed(NOW);
     for url in [
         "http://issuer.example/jwks",
         "ftp://127.0.0.1/",
         "https://u@issuer.example",
         "x",
     ] {
-        let made = Authenticator::new(options(Keys::Jwks(url.to_owned()), &clock));
-        assert!(matches!(made, Err(AuthError::Url(_))), "{url}");
+        let result = Authenticator::new(options(KeyConfig::Jwks(url.to_owned()), &clock));
+        assert!(matches!(result, Err(AuthConfigError::Url(_))), "{url}");
     }
-    let mut nobody = options(Keys::Local(fixed(&[])), &clock);
-    nobody.audience.clear();
+    let mut no_audience = options(KeyConfig::Local(fixed_keys(&[])), &clock);
+    no_audience.audience.clear();
     assert!(matches!(
-        Authenticator::new(nobody),
-        Err(AuthError::Audience)
+        Authenticator::new(no_audience),
+        Err(AuthConfigError::Audience)
     ));
 }

@@ -1,13 +1,12 @@
-//! Which addresses are on the public internet.
+//! Classification of public internet addresses.
 //!
-//! An allow-list by exclusion: everything that the registries of IANA set aside (RFC 6890) is
-//! refused, in IPv6 also everything outside of what is given to anybody at all (2000::/3). An IPv4
-//! address that hides in an IPv6 one is judged by itself.
+//! Every range that the IANA registries set aside (RFC 6890) is rejected, in IPv6 also everything outside of the
+//! allocated space (2000::/3). An IPv4 address embedded in an IPv6 one is checked itself.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// True if anybody on the internet could reach this address, so that reaching it for somebody gives
-/// them nothing that they did not have.
+/// Returns true if the address is reachable by anyone on the internet, so that reaching it on behalf of a caller gives
+/// the caller nothing new.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -16,12 +15,12 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let set_aside = match address.octets() {
+    let is_reserved = match address.octets() {
         // "This network" and unspecified; private; loopback.
         [0 | 10 | 127, ..] => true,
         // Shared by carriers (CGNAT, 100.64/10).
         [100, second, ..] => second & 0xc0 == 64,
-        // Link-local, where clouds keep their metadata.
+        // Link-local, where clouds serve their metadata.
         [169, 254, ..] => true,
         // Private, 172.16/12.
         [172, second, ..] => second & 0xf0 == 16,
@@ -41,11 +40,11 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         [224..=255, ..] => true,
         _ => false,
     };
-    !set_aside
+    !is_reserved
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(inner) = embedded(address) {
+    if let Some(inner) = embedded_ipv4(address) {
         return is_public_v4(inner);
     }
     match address.segments() {
@@ -60,8 +59,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x3fff, second, ..] if second < 0x1000 => false,
         // Direct delegation AS112.
         [0x2620, 0x4f, 0x8000, ..] => false,
-        // The space that is given out. Outside of it are loopback, ULA, link-local, site-local,
-        // multicast, segment routing, discard-only and what nobody has.
+        // The allocated space. Outside of it are loopback, ULA, link-local, site-local, multicast, segment routing,
+        // discard-only and unassigned ranges.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
@@ -72,12 +71,12 @@ fn v4(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, d)
 }
 
-/// The IPv4 address that packets to this one would in the end go to.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// Returns the IPv4 address that packets to this address are finally sent to.
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high, low| Some(v4(high, low));
     match address.segments() {
-        // Mapped (::ffff:0:0/96), and compatible (::/96), of which :: and ::1 are judged as 0.0.0.0
-        // and 0.0.0.1 and so refused too.
+        // Mapped (::ffff:0:0/96), and compatible (::/96), of which :: and ::1 are checked as 0.0.0.0 and 0.0.0.1 and so
+        // rejected too.
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] => from(high, low),
         // Translated (::ffff:0:0:0/96).
         [0, 0, 0, 0, 0xffff, 0, high, low] => from(high, low),
@@ -94,7 +93,7 @@ mod tests {
     use super::is_public;
 
     #[test]
-    fn public_addresses_pass() {
+    fn public_addresses_are_allowed() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_set_aside_is_refused() {
+    fn reserved_addresses_are_rejected() {
         for address in [
             "0.0.0.0",
             "0.1.2.3",
@@ -187,10 +186,9 @@ mod tests {
         }
     }
 
-    /// Where a cloud or a container platform answers its own machines, and every way to write such an
-    /// address as an IPv6 one.
+    /// Addresses at which clouds and container platforms serve their own machines, in every IPv6 notation.
     #[test]
-    fn services_of_the_platform_are_refused_in_every_notation() {
+    fn platform_services_are_rejected_in_every_notation() {
         let services = [
             (
                 "AWS, Google, Azure, Oracle, IBM: instance metadata",
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_platform_services_are_public() {
+    fn addresses_next_to_platform_services_are_public() {
         for address in [
             "168.63.129.15",
             "168.63.129.17",

@@ -1,7 +1,7 @@
-//! Every spelling of an address inside is refused, and what is allowed goes nowhere else.
+//! SSRF checks: every spelling of a private address is rejected, and the allow-list is exact.
 
-use super::resolve::{Guard, LeadsInside};
-use super::{Egress, EgressError, EgressLimits, EgressOptions, EgressSetupError, Lookup};
+use super::resolver::{GuardedResolver, PrivateAddressError};
+use super::{DnsLookup, Egress, EgressError, EgressLimits, EgressOptions, EgressSetupError};
 use async_trait::async_trait;
 use axum::Router;
 use axum::routing::{get, post};
@@ -14,28 +14,28 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Names that lead where a test wants; with several answers, each is given once.
+/// DNS lookup with fixed results; with several results for a name, each is returned once.
 #[derive(Default)]
-struct Names(Mutex<HashMap<&'static str, Vec<Vec<IpAddr>>>>);
+struct FakeDns(Mutex<HashMap<&'static str, Vec<Vec<IpAddr>>>>);
 
-impl Names {
-    fn lead(name: &'static str, answers: &[&[&str]]) -> Arc<Self> {
-        let parse = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
-        let answers = answers.iter().rev().map(parse).collect();
-        Arc::new(Self(Mutex::new(HashMap::from([(name, answers)]))))
+impl FakeDns {
+    fn resolving(name: &'static str, results: &[&[&str]]) -> Arc<Self> {
+        let parse = |result: &&[&str]| result.iter().map(|text| text.parse().unwrap()).collect();
+        let results = results.iter().rev().map(parse).collect();
+        Arc::new(Self(Mutex::new(HashMap::from([(name, results)]))))
     }
 }
 
 #[async_trait]
-impl Lookup for Names {
+impl DnsLookup for FakeDns {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let mut names = self.0.lock().unwrap();
-        let answer = names.get_mut(name).and_then(Vec::pop);
-        answer.ok_or_else(|| io::ErrorKind::NotFound.into())
+        let result = names.get_mut(name).and_then(Vec::pop);
+        result.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
-fn egress(allow: &[&str], lookup: Arc<dyn Lookup>) -> Egress {
+fn egress(allow: &[&str], lookup: Arc<dyn DnsLookup>) -> Egress {
     Egress::new(&EgressOptions {
         allow: allow.iter().map(|entry| (*entry).to_owned()).collect(),
         lookup,
@@ -44,7 +44,7 @@ fn egress(allow: &[&str], lookup: Arc<dyn Lookup>) -> Egress {
     .unwrap()
 }
 
-fn nowhere() -> Arc<Names> {
+fn empty_dns() -> Arc<FakeDns> {
     Arc::default()
 }
 
@@ -55,11 +55,11 @@ async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-/// A socket that must not be called.
-struct Trap(std::net::TcpListener);
+/// A listener that must not be called.
+struct UncalledListener(std::net::TcpListener);
 
-impl Trap {
-    fn set() -> Self {
+impl UncalledListener {
+    fn bind() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         Self(listener)
@@ -76,7 +76,7 @@ impl Trap {
     }
 }
 
-async fn send(egress: &Egress, url: &str) -> Result<super::EgressReply, EgressError> {
+async fn post_to(egress: &Egress, url: &str) -> Result<super::EgressResponse, EgressError> {
     let limits = EgressLimits::default();
     egress
         .post(url, HeaderMap::new(), Bytes::from_static(b"{}"), limits)
@@ -84,8 +84,8 @@ async fn send(egress: &Egress, url: &str) -> Result<super::EgressReply, EgressEr
 }
 
 #[test]
-fn no_spelling_leads_inside() {
-    let egress = egress(&["127.0.0.1:9955"], nowhere());
+fn private_hosts_are_rejected_in_every_spelling() {
+    let egress = egress(&["127.0.0.1:9955"], empty_dns());
     for url in [
         // Plain.
         "https://127.0.0.1/",
@@ -100,9 +100,9 @@ fn no_spelling_leads_inside() {
         "https://198.18.0.1/",
         "https://192.0.2.1/",
         "https://240.0.0.1/",
-        // The exception is one port, not the machine.
+        // The allow-list entry is one port, not the host.
         "https://127.0.0.1:9956/",
-        // Decimal, octal, hexadecimal, short, mixed, and with a dot at the end.
+        // Decimal, octal, hexadecimal, short, mixed, and with a trailing dot.
         "https://2130706433/",
         "https://017700000001/",
         "https://0x7f000001/",
@@ -119,7 +119,7 @@ fn no_spelling_leads_inside() {
         "https://0xa9fea9fe/",
         "https://0251.0376.0251.0376/",
         "https://127.0x0.00.1/",
-        // Letters and digits of other alphabets, and dots that are not dots.
+        // Letters, digits and dots of other alphabets.
         "https://１２７.０.０.１/",
         "https://127。0。0。1/",
         "https://127．0．0．1/",
@@ -128,7 +128,7 @@ fn no_spelling_leads_inside() {
         "https://ｌｏｃａｌｈｏｓｔ/",
         "https://%31%32%37.0.0.1/",
         "https://loc%61lhost/",
-        // IPv6, bare and with an IPv4 address inside.
+        // IPv6, plain and with an embedded IPv4 address.
         "https://[::1]/",
         "https://[::]/",
         "https://[0:0:0:0:0:0:0:1]/",
@@ -162,20 +162,17 @@ fn no_spelling_leads_inside() {
         "https://db.corp/",
         "https://nas.lan/",
     ] {
-        let refused = egress.vet(url).unwrap_err();
-        assert!(
-            matches!(refused, EgressError::Private),
-            "{url}: {refused:?}"
-        );
-        assert!(!refused.may_pass());
+        let error = egress.check_url(url).unwrap_err();
+        assert!(matches!(error, EgressError::Private), "{url}: {error:?}");
+        assert!(!error.is_retryable());
     }
 }
 
 #[test]
-fn what_is_no_plain_url_is_refused() {
-    let egress = egress(&["127.0.0.1:9955"], nowhere());
+fn malformed_urls_are_rejected() {
+    let egress = egress(&["127.0.0.1:9955"], empty_dns());
     let long = format!("https://example.com/{}", "x".repeat(2048));
-    for (url, word) in [
+    for (url, code) in [
         ("http://example.com/", "url_scheme"),
         ("HTTP://example.com/", "url_scheme"),
         ("http://127.0.0.1/", "url_scheme"),
@@ -214,22 +211,22 @@ fn what_is_no_plain_url_is_refused() {
         ("", "url_malformed"),
         (&long, "url_too_long"),
     ] {
-        let refused = egress.vet(url).unwrap_err();
-        assert_eq!(refused.word(), word, "{url:?}: {refused:?}");
-        assert!(!refused.may_pass() && !refused.to_string().contains("127"));
+        let error = egress.check_url(url).unwrap_err();
+        assert_eq!(error.code(), code, "{url:?}: {error:?}");
+        assert!(!error.is_retryable() && !error.to_string().contains("127"));
     }
 }
 
 #[test]
-fn public_urls_and_exceptions_pass() {
+fn public_and_allow_listed_urls_are_allowed() {
     let allow = [
         "127.0.0.1:9955",
         "hooks.test:80",
         "[::1]:8443",
         "LOCALHOST:9000",
     ];
-    let egress = egress(&allow, nowhere());
-    for (url, read) in [
+    let egress = egress(&allow, empty_dns());
+    for (url, expected) in [
         (
             "https://example.com/hook?a=1#part",
             "https://example.com/hook?a=1",
@@ -250,7 +247,7 @@ fn public_urls_and_exceptions_pass() {
         ("http://[::1]:8443/", "http://[::1]:8443/"),
         ("http://localhost:9000/", "http://localhost:9000/"),
     ] {
-        assert_eq!(egress.vet(url).unwrap().as_str(), read, "{url}");
+        assert_eq!(egress.check_url(url).unwrap().as_str(), expected, "{url}");
     }
     for bad in [
         "localhost",
@@ -265,19 +262,19 @@ fn public_urls_and_exceptions_pass() {
             allow: vec![bad.to_owned()],
             ..EgressOptions::default()
         };
-        let made = Egress::new(&options);
+        let result = Egress::new(&options);
         assert!(
-            matches!(made, Err(EgressSetupError::Entry(entry)) if entry == bad),
+            matches!(result, Err(EgressSetupError::Entry(entry)) if entry == bad),
             "{bad}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_not_called() {
-    let trap = Trap::set();
+async fn name_with_private_address_is_not_called() {
+    let trap = UncalledListener::bind();
     let url = format!("https://evil.example:{}/", trap.port());
-    for answers in [
+    for addresses in [
         &["127.0.0.1"][..],
         &["::1"],
         &["::ffff:127.0.0.1"],
@@ -285,71 +282,74 @@ async fn a_name_that_leads_inside_is_not_called() {
         &["127.0.0.1", "93.184.216.34"],
         &["169.254.169.254"],
     ] {
-        let egress = egress(&[], Names::lead("evil.example", &[answers]));
-        assert!(egress.vet(&url).is_ok());
-        let refused = send(&egress, &url).await.unwrap_err();
+        let egress = egress(&[], FakeDns::resolving("evil.example", &[addresses]));
+        assert!(egress.check_url(&url).is_ok());
+        let error = post_to(&egress, &url).await.unwrap_err();
         assert!(
-            matches!(refused, EgressError::Private),
-            "{answers:?}: {refused:?}"
+            matches!(error, EgressError::Private),
+            "{addresses:?}: {error:?}"
         );
     }
     assert!(trap.is_untouched());
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_gains_nothing() {
-    // The connection gets the very answer that was judged: there is no second question in between.
-    let names = Names::lead("rebind.example", &[&["93.184.216.34"], &["127.0.0.1"]]);
-    let guard = Guard {
+async fn dns_rebinding_has_no_effect() {
+    // The connection uses exactly the checked result: there is no second lookup in between.
+    let names = FakeDns::resolving("rebind.example", &[&["93.184.216.34"], &["127.0.0.1"]]);
+    let guard = GuardedResolver {
         lookup: names,
-        inside_too: false,
+        allow_private: false,
     };
     let first = guard.resolve("rebind.example".parse().unwrap()).await;
     let first: Vec<SocketAddr> = first.ok().unwrap().collect();
     assert_eq!(first, ["93.184.216.34:0".parse().unwrap()]);
     let second = guard.resolve("rebind.example".parse().unwrap()).await;
-    assert!(second.err().unwrap().is::<LeadsInside>());
+    assert!(second.err().unwrap().is::<PrivateAddressError>());
 }
 
 #[tokio::test]
-async fn an_exception_counts_for_its_port_alone() {
-    let trap = Trap::set();
+async fn allow_list_entry_applies_to_its_port_only() {
+    let trap = UncalledListener::bind();
     let allowed = serve(Router::new().route("/", post(|| async { "ok" }))).await;
-    let names = Names::lead("hooks.test", &[&["127.0.0.1"], &["127.0.0.1"]]);
+    let names = FakeDns::resolving("hooks.test", &[&["127.0.0.1"], &["127.0.0.1"]]);
     let entry = format!("hooks.test:{}", allowed.port());
     let egress = egress(&[&entry], names);
-    let reply = send(&egress, &format!("http://{entry}/")).await.unwrap();
+    let reply = post_to(&egress, &format!("http://{entry}/")).await.unwrap();
     assert_eq!((reply.status, &*reply.body), (StatusCode::OK, &b"ok"[..]));
     let other = format!("https://hooks.test:{}/", trap.port());
-    let refused = send(&egress, &other).await.unwrap_err();
-    assert!(matches!(refused, EgressError::Private), "{refused:?}");
+    let error = post_to(&egress, &other).await.unwrap_err();
+    assert!(matches!(error, EgressError::Private), "{error:?}");
     assert!(trap.is_untouched());
 }
 
 #[tokio::test]
-async fn redirects_are_answers_and_not_followed() {
-    let trap = Trap::set();
+async fn redirects_are_returned_and_not_followed() {
+    let trap = UncalledListener::bind();
     let target = format!("http://127.0.0.1:{}/", trap.port());
     let location = target.clone();
     let redirect = move || async move { (StatusCode::FOUND, [("location", location)]) };
     let app = Router::new().route("/", post(redirect.clone()).get(redirect));
     let allowed = serve(app).await;
-    // Even a target that would be allowed is not asked.
+    // Not even a target that would be allowed is requested.
     let allow = [
         allowed.to_string(),
         target.replace("http://", "").replace('/', ""),
     ];
-    let egress = egress(&[&allow[0], &allow[1]], nowhere());
+    let egress = egress(&[&allow[0], &allow[1]], empty_dns());
     let url = format!("http://{allowed}/");
-    assert_eq!(send(&egress, &url).await.unwrap().status, StatusCode::FOUND);
+    assert_eq!(
+        post_to(&egress, &url).await.unwrap().status,
+        StatusCode::FOUND
+    );
     let limits = EgressLimits::default();
-    let got = egress.fetch(&url, HeaderMap::new(), 100, limits).await;
-    assert_eq!(got.unwrap().status, StatusCode::FOUND);
+    let response = egress.fetch(&url, HeaderMap::new(), 100, limits).await;
+    assert_eq!(response.unwrap().status, StatusCode::FOUND);
     assert!(trap.is_untouched());
 }
 
 #[tokio::test]
-async fn answers_have_an_end() {
+async fn responses_are_limited_in_size_and_time() {
     let app = Router::new()
         .route(
             "/big",
@@ -361,54 +361,56 @@ async fn answers_have_an_end() {
         )
         .route("/slow", post(std::future::pending::<()>));
     let allowed = serve(app).await;
-    let egress = egress(&[&allowed.to_string()], nowhere());
-    let at = |path: &str| format!("http://{allowed}{path}");
+    let egress = egress(&[&allowed.to_string()], empty_dns());
+    let url_of = |path: &str| format!("http://{allowed}{path}");
     let limits = EgressLimits::default();
-    let reply = send(&egress, &at("/big")).await.unwrap();
+    let reply = post_to(&egress, &url_of("/big")).await.unwrap();
     assert_eq!(reply.body.len(), 64 << 10);
-    let much = egress
-        .fetch(&at("/big"), HeaderMap::new(), (100 << 10) - 1, limits)
+    let too_large = egress
+        .fetch(&url_of("/big"), HeaderMap::new(), (100 << 10) - 1, limits)
         .await;
-    assert!(matches!(much, Err(EgressError::TooMuch { .. })));
+    assert!(matches!(
+        too_large,
+        Err(EgressError::ResponseTooLarge { .. })
+    ));
     let fits = egress
-        .fetch(&at("/big"), HeaderMap::new(), 100 << 10, limits)
+        .fetch(&url_of("/big"), HeaderMap::new(), 100 << 10, limits)
         .await;
     assert_eq!(fits.unwrap().body.len(), 100 << 10);
-    let wait = send(&egress, &at("/wait")).await.unwrap();
+    let wait = post_to(&egress, &url_of("/wait")).await.unwrap();
     assert_eq!(wait.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(wait.retry_after, Some(Duration::from_secs(3600)));
     let short = EgressLimits {
-        time: Duration::from_millis(50),
+        timeout: Duration::from_millis(50),
     };
     let slow = egress
-        .post(&at("/slow"), HeaderMap::new(), Bytes::new(), short)
+        .post(&url_of("/slow"), HeaderMap::new(), Bytes::new(), short)
         .await;
     let slow = slow.unwrap_err();
-    assert!(matches!(slow, EgressError::TooSlow), "{slow:?}");
-    assert!(slow.may_pass());
+    assert!(matches!(slow, EgressError::Timeout), "{slow:?}");
+    assert!(slow.is_retryable());
 }
 
 #[tokio::test]
-async fn nobody_there_may_pass_and_a_foreign_host_header_may_not() {
-    let gone = Trap::set();
-    let place = format!("127.0.0.1:{}", gone.port());
-    drop(gone);
-    let egress = egress(&[&place], nowhere());
-    let refused = send(&egress, &format!("http://{place}/"))
+async fn connect_error_is_retryable_and_host_header_is_rejected() {
+    let closed = UncalledListener::bind();
+    let authority = format!("127.0.0.1:{}", closed.port());
+    drop(closed);
+    let egress = egress(&[&authority], empty_dns());
+    let error = post_to(&egress, &format!("http://{authority}/"))
         .await
         .unwrap_err();
-    assert!(
-        matches!(refused, EgressError::Unreachable(_)),
-        "{refused:?}"
-    );
-    assert!(refused.may_pass());
-    let unknown = send(&egress, "https://nobody.example/").await.unwrap_err();
+    assert!(matches!(error, EgressError::Unreachable(_)), "{error:?}");
+    assert!(error.is_retryable());
+    let unknown = post_to(&egress, "https://unknown.example/")
+        .await
+        .unwrap_err();
     assert!(
         matches!(unknown, EgressError::Unreachable(_)),
         "{unknown:?}"
     );
     let headers = HeaderMap::from_iter([(http::header::HOST, HeaderValue::from_static("inside"))]);
-    let url = format!("http://{place}/");
+    let url = format!("http://{authority}/");
     let sent = egress.post(&url, headers, Bytes::new(), EgressLimits::default());
     assert!(matches!(sent.await, Err(EgressError::Header)));
 }

@@ -1,17 +1,17 @@
-//! The door for people: a program asks, a person decides (RFC 6749, 4.1 with PKCE, RFC 7636).
+//! Authorization endpoint with consent page (RFC 6749, 4.1 with PKCE, RFC 7636).
 //!
-//! Nobody is sent anywhere before the client and its redirect URI are known to belong together; what
-//! is wrong before that is told on a page.
+//! The browser is redirected only after the redirect URI was checked against the client's registration;
+//! errors before that are shown on a page.
 
-use super::answer::Failure;
-use super::clients::{Client, Grant, check_id};
-use super::form::Parameters;
-use super::grants::{Agreed, is_unreserved};
-use super::page::{self, Consent, Ticket};
-use super::redirects::RedirectUri;
-use super::{Inner, Issuer, Scope};
+use super::clients::{GrantType, OAuthClient, check_id};
+use super::form::OAuthParameters;
+use super::grants::{ConsentRecord, is_unreserved};
+use super::oauth_error::OAuthError;
+use super::page::{self, ConsentPage, CsrfTicket};
+use super::redirect_uri::RedirectUri;
+use super::{Issuer, IssuerState, ScopeDefinition};
 use crate::listener::Peer;
-use crate::rate::TooFast;
+use crate::rate_limiter::RateLimitExceeded;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
@@ -20,53 +20,53 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What a person is told when the name or the passphrase is wrong, whichever it is.
-const WRONG: &str = "The name or the passphrase is wrong.";
-const TOO_OFTEN: &str = "Too many attempts. Wait a minute, then try again.";
-const STALE: &str = "This page is too old or came from elsewhere. Please try again.";
+/// Shown when the name or the passphrase is wrong, without telling which.
+const WRONG_CREDENTIALS: &str = "The name or the passphrase is wrong.";
+const TOO_MANY_ATTEMPTS: &str = "Too many attempts. Wait a minute, then try again.";
+const EXPIRED_PAGE: &str = "This page has expired or was not opened here. Please try again.";
 
-/// A request whose answer may be sent to the client.
-pub(super) struct Asked {
-    pub(super) client: Client,
+/// Validated authorization request, whose response may be sent to the client.
+pub(super) struct AuthorizationRequest {
+    pub(super) client: OAuthClient,
     pub(super) redirect: RedirectUri,
     pub(super) redirect_text: String,
-    /// False if it is the only one that is registered, and the client did not name it.
+    /// False if the client omitted it and has only one registered.
     pub(super) redirect_named: bool,
     pub(super) state: Option<String>,
     pub(super) scope: Option<String>,
     pub(super) challenge: String,
 }
 
-/// Why there is nothing to decide.
-enum Wrong {
-    /// Told to the person.
-    Here(Failure),
-    /// Told to the client, by way of the browser.
-    There(Box<(RedirectUri, Option<String>)>, Failure),
+/// Rejected authorization request.
+enum AuthorizeError {
+    /// Shown to the user on a page.
+    ShowPage(OAuthError),
+    /// Sent to the client in the redirect.
+    Redirect(Box<(RedirectUri, Option<String>)>, OAuthError),
 }
 
-impl From<Failure> for Wrong {
-    fn from(failure: Failure) -> Self {
-        Self::Here(failure)
+impl From<OAuthError> for AuthorizeError {
+    fn from(failure: OAuthError) -> Self {
+        Self::ShowPage(failure)
     }
 }
 
-/// `GET /oauth2/authorize`: shows the page.
-pub(super) async fn ask(State(issuer): State<Issuer>, uri: Uri) -> Response {
+/// `GET /oauth2/authorize`: shows the consent page.
+pub(super) async fn show_consent(State(issuer): State<Issuer>, uri: Uri) -> Response {
     let inner = &issuer.0;
-    let parameters = Parameters::parse(uri.query().unwrap_or_default().as_bytes());
-    let asked = match parameters {
-        Ok(parameters) => inner.asked(&parameters).await,
+    let parameters = OAuthParameters::parse(uri.query().unwrap_or_default().as_bytes());
+    let request = match parameters {
+        Ok(parameters) => inner.parse_request(&parameters).await,
         Err(failure) => Err(failure.into()),
     };
-    match asked {
-        Ok((asked, scopes)) => inner.show(&asked, &scopes, None, StatusCode::OK),
-        Err(wrong) => inner.refuse(wrong),
+    match request {
+        Ok((request, scopes)) => inner.render_consent(&request, &scopes, None, StatusCode::OK),
+        Err(error) => inner.render_error(error),
     }
 }
 
-/// `POST /oauth2/authorize`: somebody decided.
-pub(super) async fn decide(
+/// `POST /oauth2/authorize`: handles the submitted consent form.
+pub(super) async fn submit_consent(
     State(issuer): State<Issuer>,
     peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
@@ -74,48 +74,58 @@ pub(super) async fn decide(
 ) -> Response {
     let inner = &issuer.0;
     let peer = peer.map(|Extension(peer)| peer);
-    match inner.decide(peer.as_deref(), &headers, body).await {
-        Ok(answer) => answer,
-        Err(wrong) => inner.refuse(wrong),
+    match inner.process_consent(peer.as_deref(), &headers, body).await {
+        Ok(response) => response,
+        Err(error) => inner.render_error(error),
     }
 }
 
-impl Inner {
-    /// What a client asks for. Everything is looked at again when the person has decided, for the
-    /// form could have been changed on the way.
-    async fn asked(&self, parameters: &Parameters) -> Result<(Asked, Vec<Scope>), Wrong> {
-        let id = parameters.need("client_id", "client_id is missing")?;
-        let client = self.clients.find(id).await.map_err(Failure::from)?;
-        let client = client.ok_or(Failure::request("this client is not known here"))?;
-        let (redirect, redirect_text) = redirect_of(&client, parameters.get("redirect_uri"))?;
+impl IssuerState {
+    /// Validates an authorization request. Runs again when the form is submitted, because the form's fields
+    /// could have been changed.
+    async fn parse_request(
+        &self,
+        parameters: &OAuthParameters,
+    ) -> Result<(AuthorizationRequest, Vec<ScopeDefinition>), AuthorizeError> {
+        let id = parameters.require("client_id", "client_id is missing")?;
+        let client = self.clients.find(id).await.map_err(OAuthError::from)?;
+        let client = client.ok_or(OAuthError::invalid_request("unknown client"))?;
+        let (redirect, redirect_text) =
+            resolve_redirect_uri(&client, parameters.get("redirect_uri"))?;
         let state = parameters.get("state").map(str::to_owned);
-        let there = |failure| Wrong::There(Box::new((redirect.clone(), state.clone())), failure);
-        if !client.grants.contains(&Grant::AuthorizationCode) {
-            let failure = Failure::bad("unauthorized_client", "this client may not ask people");
-            return Err(there(failure));
+        let redirect_error = |failure| {
+            AuthorizeError::Redirect(Box::new((redirect.clone(), state.clone())), failure)
+        };
+        if !client.grants.contains(&GrantType::AuthorizationCode) {
+            let failure = OAuthError::bad_request(
+                "unauthorized_client",
+                "this client may not use this grant",
+            );
+            return Err(redirect_error(failure));
         }
         if parameters.get("response_type") != Some("code") {
-            let failure = Failure::bad("unsupported_response_type", "response_type must be code");
-            return Err(there(failure));
+            let failure =
+                OAuthError::bad_request("unsupported_response_type", "response_type must be code");
+            return Err(redirect_error(failure));
         }
-        // Plain challenges protect nothing, so the method must be named (RFC 7636, 4.3).
+        // A `plain` challenge protects nothing, so the method must be S256 (RFC 7636, 4.3).
         let challenge = parameters
             .get("code_challenge")
             .filter(|challenge| challenge.len() == 43 && challenge.bytes().all(is_unreserved));
-        let s256 = parameters.get("code_challenge_method") == Some("S256");
-        let (Some(challenge), true) = (challenge, s256) else {
-            return Err(there(Failure::request(
+        let is_s256 = parameters.get("code_challenge_method") == Some("S256");
+        let (Some(challenge), true) = (challenge, is_s256) else {
+            return Err(redirect_error(OAuthError::invalid_request(
                 "a code_challenge with method S256 is required",
             )));
         };
-        self.check_target([parameters.get("audience"), parameters.get("resource")])
-            .map_err(&there)?;
+        self.check_audience([parameters.get("audience"), parameters.get("resource")])
+            .map_err(&redirect_error)?;
         let granted = self
-            .scopes(&client, parameters.get("scope"))
-            .map_err(&there)?;
-        let named = |scope: &&Scope| granted.contains(&scope.name);
-        let scopes = self.scopes.iter().filter(named).cloned().collect();
-        let asked = Asked {
+            .resolve_scopes(&client, parameters.get("scope"))
+            .map_err(&redirect_error)?;
+        let is_granted = |scope: &&ScopeDefinition| granted.contains(&scope.name);
+        let scopes = self.scopes.iter().filter(is_granted).cloned().collect();
+        let request = AuthorizationRequest {
             challenge: challenge.to_owned(),
             scope: parameters.get("scope").map(str::to_owned),
             client,
@@ -124,130 +134,142 @@ impl Inner {
             redirect_named: parameters.get("redirect_uri").is_some(),
             state,
         };
-        Ok((asked, scopes))
+        Ok((request, scopes))
     }
 
-    async fn decide(
+    async fn process_consent(
         &self,
         peer: Option<&Peer>,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<Response, Wrong> {
-        let form = Parameters::read(headers, body).await?;
-        let (asked, scopes) = self.asked(&form).await?;
+    ) -> Result<Response, AuthorizeError> {
+        let form = OAuthParameters::read(headers, body).await?;
+        let (request, scopes) = self.parse_request(&form).await?;
         let now = self.clock.unix();
-        let again = |text, status| Ok(self.show(&asked, &scopes, Some(text), status));
-        let key = &self.ring.load().form_key;
-        if !Ticket::is_good(key, headers, form.get("ticket"), &asked, now) {
-            return again(STALE, StatusCode::FORBIDDEN);
+        let show_again =
+            |text, status| Ok(self.render_consent(&request, &scopes, Some(text), status));
+        let key = &self.keys.load().form_key;
+        if !CsrfTicket::is_valid(key, headers, form.get("ticket"), &request, now) {
+            return show_again(EXPIRED_PAGE, StatusCode::FORBIDDEN);
         }
-        let place = (asked.redirect.clone(), asked.state.clone());
+        let redirect_target = (request.redirect.clone(), request.state.clone());
         match form.get("decision") {
             Some("allow") => {}
             Some("deny") => {
-                let denied = Failure::bad("access_denied", "the person said no");
-                return Err(Wrong::There(Box::new(place), denied));
+                let denied =
+                    OAuthError::bad_request("access_denied", "the user denied the request");
+                return Err(AuthorizeError::Redirect(Box::new(redirect_target), denied));
             }
-            _ => return Err(Failure::request("decision must be allow or deny").into()),
+            _ => return Err(OAuthError::invalid_request("decision must be allow or deny").into()),
         }
         let name = form
             .get("name")
             .unwrap_or_default()
             .trim()
             .to_ascii_lowercase();
-        if let Err(too_fast) = self.check_rate(&name, peer) {
-            let mut response = self.show(
-                &asked,
+        if let Err(rate_limited) = self.check_login_rate(&name, peer) {
+            let mut response = self.render_consent(
+                &request,
                 &scopes,
-                Some(TOO_OFTEN),
+                Some(TOO_MANY_ATTEMPTS),
                 StatusCode::TOO_MANY_REQUESTS,
             );
-            let seconds = too_fast.retry_after.as_secs().saturating_add(1);
+            let seconds = rate_limited.retry_after.as_secs().saturating_add(1);
             response
                 .headers_mut()
                 .insert(RETRY_AFTER, HeaderValue::from(seconds));
             return Ok(response);
         }
         let passphrase = form.get("passphrase").unwrap_or_default().trim();
-        let proven = self.people.prove(&name, passphrase).await;
-        if !proven.map_err(Failure::from)? {
-            return again(WRONG, StatusCode::FORBIDDEN);
+        let verified = self.users.verify_passphrase(&name, passphrase).await;
+        if !verified.map_err(OAuthError::from)? {
+            return show_again(WRONG_CREDENTIALS, StatusCode::FORBIDDEN);
         }
-        let agreed = Agreed {
-            client_id: asked.client.id.clone(),
-            redirect_uri: asked.redirect_text.clone(),
-            redirect_named: asked.redirect_named,
-            challenge: asked.challenge.clone(),
-            scopes: self.scopes(&asked.client, asked.scope.as_deref())?,
+        let consent = ConsentRecord {
+            client_id: request.client.id.clone(),
+            redirect_uri: request.redirect_text.clone(),
+            redirect_named: request.redirect_named,
+            challenge: request.challenge.clone(),
+            scopes: self.resolve_scopes(&request.client, request.scope.as_deref())?,
             person: name,
         };
-        let code = self.new_code(agreed, now).await?;
-        Ok(self.send_back(&place.0, place.1.as_deref(), &[("code", &code)]))
+        let code = self.issue_code(consent, now).await?;
+        Ok(self.redirect_to_client(
+            &redirect_target.0,
+            redirect_target.1.as_deref(),
+            &[("code", &code)],
+        ))
     }
 
-    /// Counts an attempt. Keys of the limiters are short, whatever somebody sends as a name.
+    /// Counts a sign-in attempt. Invalid names are mapped to one key, so that keys stay short.
     ///
-    /// A stranger who guesses on and on locks out his own addresses, and not the person whose name it is.
-    fn check_rate(&self, name: &str, peer: Option<&Peer>) -> Result<(), TooFast> {
+    /// Repeated guessing locks out the guesser's addresses, not the user.
+    fn check_login_rate(&self, name: &str, peer: Option<&Peer>) -> Result<(), RateLimitExceeded> {
         let name = check_id(name).map_or("", |()| name);
         let address = match peer.map(|peer| peer.address.ip().to_canonical()) {
             None => String::new(),
             Some(IpAddr::V4(address)) => address.to_string(),
-            // Whoever has one address of IPv6 has the whole network of it (/64).
+            // An IPv6 subscriber controls a whole /64, so that is the key.
             Some(IpAddr::V6(address)) => (address.to_bits() >> 64).to_string(),
         };
-        let both = format!("{name} {address}");
-        self.by_address.check(&address)?;
-        self.by_name_and_address.check(&both)
+        let name_and_address = format!("{name} {address}");
+        self.logins_by_address.check(&address)?;
+        self.logins_by_name_and_address.check(&name_and_address)
     }
 
-    fn show(
+    fn render_consent(
         &self,
-        asked: &Asked,
-        scopes: &[Scope],
-        problem: Option<&str>,
+        request: &AuthorizationRequest,
+        scopes: &[ScopeDefinition],
+        error_text: Option<&str>,
         status: StatusCode,
     ) -> Response {
-        let key = &self.ring.load().form_key;
-        let Some(ticket) = Ticket::new(key, asked, self.clock.unix()) else {
-            return page::problem(StatusCode::SERVICE_UNAVAILABLE, "Please try again later.");
+        let key = &self.keys.load().form_key;
+        let Some(ticket) = CsrfTicket::new(key, request, self.clock.unix()) else {
+            return page::error_page(StatusCode::SERVICE_UNAVAILABLE, "Please try again later.");
         };
         let issuer = &self.url;
-        let consent = Consent {
+        let consent = ConsentPage {
             issuer,
-            asked,
+            request,
             scopes,
             ticket,
-            problem,
+            error_text,
         };
-        consent.page(status)
+        consent.render(status)
     }
 
-    fn refuse(&self, wrong: Wrong) -> Response {
-        match wrong {
-            Wrong::Here(failure) => page::problem(failure.status, failure.description),
-            Wrong::There(place, failure) => {
-                let said = [
+    fn render_error(&self, error: AuthorizeError) -> Response {
+        match error {
+            AuthorizeError::ShowPage(failure) => {
+                page::error_page(failure.status, failure.description)
+            }
+            AuthorizeError::Redirect(redirect_target, failure) => {
+                let parameters = [
                     ("error", failure.error),
                     ("error_description", failure.description),
                 ];
-                self.send_back(&place.0, place.1.as_deref(), &said)
+                self.redirect_to_client(
+                    &redirect_target.0,
+                    redirect_target.1.as_deref(),
+                    &parameters,
+                )
             }
         }
     }
 
-    /// Sends the browser back to the client. `iss` says from whom (RFC 9207).
-    fn send_back(
+    /// Redirects the browser to the client. `iss` names this issuer (RFC 9207).
+    fn redirect_to_client(
         &self,
         redirect: &RedirectUri,
         state: Option<&str>,
-        said: &[(&str, &str)],
+        parameters: &[(&str, &str)],
     ) -> Response {
-        let mut all = said.to_vec();
-        all.extend(state.map(|state| ("state", state)));
-        all.push(("iss", &self.url));
+        let mut all_parameters = parameters.to_vec();
+        all_parameters.extend(state.map(|state| ("state", state)));
+        all_parameters.push(("iss", &self.url));
         let headers = [
-            (LOCATION, redirect.with(&all)),
+            (LOCATION, redirect.with_parameters(&all_parameters)),
             (CACHE_CONTROL, "no-store".to_owned()),
             (REFERRER_POLICY, "no-referrer".to_owned()),
         ];
@@ -255,23 +277,26 @@ impl Inner {
     }
 }
 
-/// The place to send the person back to: the one that was asked for if it is registered, or the one
-/// that is.
-fn redirect_of(client: &Client, asked: Option<&str>) -> Result<(RedirectUri, String), Failure> {
-    let unknown = Failure::request("the redirect_uri is not registered for this client");
-    let text = match (asked, client.redirect_uris.as_slice()) {
-        (Some(asked), _) => asked,
+/// Returns the redirect URI of the request if it is registered, or the only registered one.
+fn resolve_redirect_uri(
+    client: &OAuthClient,
+    requested: Option<&str>,
+) -> Result<(RedirectUri, String), OAuthError> {
+    let not_registered =
+        OAuthError::invalid_request("the redirect_uri is not registered for this client");
+    let text = match (requested, client.redirect_uris.as_slice()) {
+        (Some(requested), _) => requested,
         (None, [only]) => only,
-        (None, _) => return Err(Failure::request("redirect_uri is missing")),
+        (None, _) => return Err(OAuthError::invalid_request("redirect_uri is missing")),
     };
-    let asked = RedirectUri::parse(text).ok_or(unknown)?;
+    let requested = RedirectUri::parse(text).ok_or(not_registered)?;
     let registered = client
         .redirect_uris
         .iter()
         .filter_map(|uri| RedirectUri::parse(uri));
-    let known = registered.into_iter().any(|uri| uri.allows(&asked));
-    match known {
-        true => Ok((asked, text.to_owned())),
-        false => Err(unknown),
+    let is_registered = registered.into_iter().any(|uri| uri.allows(&requested));
+    match is_registered {
+        true => Ok((requested, text.to_owned())),
+        false => Err(not_registered),
     }
 }

@@ -1,7 +1,7 @@
-//! Secrets that we make, and how they are recognised again.
+//! Generation and verification of secrets.
 //!
-//! All of them have 256 random bits, so a plain hash is enough to keep them by: there is nothing to
-//! guess that a slow hash would protect. Nobody chooses one.
+//! All secrets are generated here with 256 random bits, so a plain SHA-256 hash is enough to store them:
+//! there is nothing to guess that a slow hash would protect.
 
 use crate::secret::Secret;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -9,54 +9,54 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 
-/// The machine gives no random numbers.
+/// The system's random number generator failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the machine gives no random numbers")]
-pub struct NoRandom;
+#[error("the system's random number generator failed")]
+pub struct RandomError;
 
-/// `N` random bytes as text for URLs.
-pub(super) fn random<const N: usize>() -> Result<String, NoRandom> {
+/// Returns `N` random bytes in URL-safe base64.
+pub(super) fn random_base64<const N: usize>() -> Result<String, RandomError> {
     let mut bytes = [0; N];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| NoRandom)?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| RandomError)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// A new secret.
-pub(super) fn secret() -> Result<Secret, NoRandom> {
-    random::<32>().map(Secret::new)
+/// Generates a secret.
+pub(super) fn generate_secret() -> Result<Secret, RandomError> {
+    random_base64::<32>().map(Secret::new)
 }
 
-/// What is kept of a secret.
+/// Returns the stored form of a secret: its SHA-256 hash in URL-safe base64.
 pub(super) fn hash(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes()))
 }
 
-/// True if `given` is the secret that `kept` is the hash of. Takes the same time when nothing is
-/// kept, so that nobody can find out by it which names exist.
-pub(super) fn matches(given: &str, kept: Option<&str>) -> bool {
+/// Returns true if `stored` is the hash of `given`. Takes the same time when there is no stored hash, so
+/// that the timing does not reveal which names exist.
+pub(super) fn matches(given: &str, stored: Option<&str>) -> bool {
     let given = hash(given);
-    // As long as a real hash and equal to none: it has a character that they have not.
-    let nothing = "!".repeat(given.len());
-    let same: bool = given
+    // Same length as a real hash and equal to none, because `!` is not in the base64 alphabet.
+    let placeholder = "!".repeat(given.len());
+    let is_equal: bool = given
         .as_bytes()
-        .ct_eq(kept.unwrap_or(&nothing).as_bytes())
+        .ct_eq(stored.unwrap_or(&placeholder).as_bytes())
         .into();
-    same && kept.is_some()
+    is_equal && stored.is_some()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{hash, matches, secret};
+    use super::{generate_secret, hash, matches};
 
     #[test]
-    fn a_secret_is_long_new_each_time_and_known_by_its_hash() {
-        let (one, two) = (secret().unwrap(), secret().unwrap());
+    fn secret_is_random_and_matches_its_hash() {
+        let (one, two) = (generate_secret().unwrap(), generate_secret().unwrap());
         assert_eq!(one.expose().len(), 43);
         assert_ne!(one.expose(), two.expose());
-        let kept = hash(one.expose());
-        assert!(!kept.contains(one.expose()));
-        assert!(matches(one.expose(), Some(&kept)));
-        assert!(!matches(two.expose(), Some(&kept)));
+        let stored = hash(one.expose());
+        assert!(!stored.contains(one.expose()));
+        assert!(matches(one.expose(), Some(&stored)));
+        assert!(!matches(two.expose(), Some(&stored)));
         assert!(!matches(one.expose(), None));
         assert!(!matches("", Some("")));
     }

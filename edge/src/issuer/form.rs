@@ -1,6 +1,6 @@
-//! Parameters of a request, as forms and query strings carry them.
+//! Parameters of form bodies and query strings.
 
-use super::answer::Failure;
+use super::oauth_error::OAuthError;
 use axum::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -8,54 +8,55 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use url::form_urlencoded;
 
-/// More than any request of OAuth needs.
-const LARGEST: usize = 64 << 10;
-/// How long a body may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum body size; more than any OAuth request needs.
+const MAX_BODY: usize = 64 << 10;
+/// Time limit for receiving a body.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Parameters by their names, each there once.
+/// Parameters by name; each name occurs once.
 #[derive(Clone, Default)]
-pub(super) struct Parameters(BTreeMap<String, String>);
+pub(super) struct OAuthParameters(BTreeMap<String, String>);
 
-impl Parameters {
-    /// Reads the body of a request.
-    pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Failure> {
-        let kind = headers
+impl OAuthParameters {
+    /// Reads a form from a request body.
+    pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Self, OAuthError> {
+        let content_type = headers
             .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok());
-        let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
-        let form = "application/x-www-form-urlencoded";
-        if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case(form)) {
-            return Err(Failure {
+            .and_then(|value| value.to_str().ok());
+        let content_type = content_type
+            .and_then(|kind| kind.split(';').next())
+            .map(str::trim);
+        let form_type = "application/x-www-form-urlencoded";
+        if !content_type.is_some_and(|kind| kind.eq_ignore_ascii_case(form_type)) {
+            return Err(OAuthError {
                 status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                ..Failure::request("the body must be application/x-www-form-urlencoded")
+                ..OAuthError::invalid_request("the body must be application/x-www-form-urlencoded")
             });
         }
-        let read = tokio::time::timeout(PATIENCE, axum::body::to_bytes(body, LARGEST));
+        let read = tokio::time::timeout(READ_TIMEOUT, axum::body::to_bytes(body, MAX_BODY));
         match read.await {
             Ok(Ok(bytes)) => Self::parse(&bytes),
-            Ok(Err(_)) => Err(Failure {
+            Ok(Err(_)) => Err(OAuthError {
                 status: StatusCode::PAYLOAD_TOO_LARGE,
-                ..Failure::request("the body is too large or broke off")
+                ..OAuthError::invalid_request("the body is too large or incomplete")
             }),
-            Err(_) => Err(Failure {
+            Err(_) => Err(OAuthError {
                 status: StatusCode::REQUEST_TIMEOUT,
-                ..Failure::request("the body took too long")
+                ..OAuthError::invalid_request("the body was not received in time")
             }),
         }
     }
 
-    /// Reads parameters. One that is there twice is refused (RFC 6749, 3.1 and 3.2), one without a
-    /// value is as good as absent.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+    /// Parses parameters. A repeated one is rejected (RFC 6749, 3.1 and 3.2), an empty one counts as absent.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, OAuthError> {
         let mut all = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(bytes) {
-            // Where bytes were no text, the parser has put this in their place.
+            // The parser replaces invalid UTF-8 by U+FFFD.
             if value.contains(['\0', '\u{fffd}']) {
-                return Err(Failure::request("a parameter is not utf-8 text"));
+                return Err(OAuthError::invalid_request("a parameter is not utf-8 text"));
             }
             if all.insert(name.into_owned(), value.into_owned()).is_some() {
-                return Err(Failure::request("a parameter is there twice"));
+                return Err(OAuthError::invalid_request("a parameter is repeated"));
             }
         }
         all.retain(|_, value| !value.is_empty());
@@ -66,7 +67,7 @@ impl Parameters {
         self.0.get(name).map(String::as_str)
     }
 
-    pub(super) fn need(&self, name: &str, missing: &'static str) -> Result<&str, Failure> {
-        self.get(name).ok_or(Failure::request(missing))
+    pub(super) fn require(&self, name: &str, missing: &'static str) -> Result<&str, OAuthError> {
+        self.get(name).ok_or(OAuthError::invalid_request(missing))
     }
 }

@@ -1,41 +1,40 @@
-//! What a person agreed to: from a code that is good once, to tokens that renew each other.
+//! Authorization codes, refresh tokens and the grants they belong to.
 //!
-//! A code and a refresh token both name the grant and carry a secret. One that was used before and is
-//! shown again is a stolen copy, or was stolen from its owner: the grant ends, and its tokens with it
-//! (RFC 9700, 4.14.2).
+//! A code and a refresh token both contain the grant's id and a secret. A second use of either means that
+//! it was stolen: the grant and its tokens are revoked (RFC 9700, 4.14.2).
 //!
-//! Requests for one grant may arrive at the same time, at any node, so every step is one change of one
-//! record under its revision. A code is marked as used, a refresh token is replaced, and a family of
-//! tokens is revoked by a record that every token of it is checked against. A revocation writes that
-//! record first and removes the grant second; a request that makes tokens writes the grant first and
-//! looks for that record second. So at least one of the two sees the other.
+//! Requests for one grant may arrive concurrently on any node, so every step is one compare-and-swap of one
+//! record. A code is marked as used, a refresh token is replaced, and a token family is revoked by a record
+//! that each of its tokens is checked against. A revocation writes that record first and removes the grant
+//! second; a request that issues tokens writes the grant first and looks for that record second. So at least
+//! one of the two sees the other.
 
-use super::Inner;
-use super::answer::Failure;
-use super::clients::Client;
-use super::credential::{self, NoRandom};
-use super::keep::Kept;
-use super::people::People;
-use super::revoked::Revoked;
-use super::tokens::Issued;
+use super::IssuerState;
+use super::access_token::IssuedToken;
+use super::clients::OAuthClient;
+use super::credential::{self, RandomError};
+use super::oauth_error::OAuthError;
+use super::record_store::IssuerRecord;
+use super::revocation_list::RevocationList;
+use super::users::OAuthUsers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-const CODE: &str = "oauth.code";
-const GRANT: &str = "oauth.grant";
-/// How long a code is good: a browser brings it back at once.
+const CODE_KIND: &str = "oauth.code";
+const GRANT_KIND: &str = "oauth.grant";
+/// Lifetime of a code, in seconds: a browser delivers it at once.
 const CODE_TTL: u64 = 60;
-/// How much longer than a token its revocation is kept, for clocks that are behind.
-const REVOKED_SLACK: u64 = 300;
-/// How many live tokens of one grant are remembered. More means that somebody renews without need.
-const MOST_TOKENS: usize = 32;
+/// Seconds for which a revocation outlives its token, for clocks that are behind.
+const REVOCATION_LEEWAY: u64 = 300;
+/// Maximum number of live tokens recorded for one grant. More means that a client refreshes needlessly.
+const MAX_TOKENS_PER_GRANT: usize = 32;
 
-/// What a person agreed to, while the client has not come for it yet.
+/// A user's consent, until the client exchanges its code.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Agreed {
+pub(super) struct ConsentRecord {
     pub(super) client_id: String,
     pub(super) redirect_uri: String,
-    /// True if the client named it; then it must name it again (RFC 6749, 4.1.3).
+    /// True if the client sent it; then it must send it again (RFC 6749, 4.1.3).
     pub(super) redirect_named: bool,
     pub(super) challenge: String,
     pub(super) scopes: Vec<String>,
@@ -46,9 +45,9 @@ pub(super) struct Agreed {
 struct CodeRecord {
     secret_sha256: String,
     created_at: u64,
-    agreed: Agreed,
-    /// It was shown, whatever came of it. It stays until its time is over, so that a second use is
-    /// recognised even while the first one is still at work.
+    agreed: ConsentRecord,
+    /// True once it was presented, even if the exchange failed. The record stays until it expires, so that a
+    /// second use is detected even while the first one is in progress.
     #[serde(default)]
     used: bool,
 }
@@ -60,319 +59,357 @@ struct GrantRecord {
     scopes: Vec<String>,
     code_sha256: String,
     refresh_sha256: String,
-    /// The tokens that may still be good, with their ends.
+    /// Ids and expiry times of tokens that may still be valid.
     tokens: Vec<(String, u64)>,
     created_at: u64,
     ends_at: u64,
 }
 
-/// What the client gets.
-pub(super) struct Granted {
-    pub(super) access: Issued,
-    pub(super) refresh: String,
+/// Tokens of a successful exchange or refresh.
+pub(super) struct TokenGrant {
+    pub(super) access_token: IssuedToken,
+    pub(super) refresh_token: String,
     pub(super) scopes: Vec<String>,
 }
 
-const USED: Failure = Failure::grant("the code or refresh token is not valid, or not any more");
+const INVALID_GRANT: OAuthError =
+    OAuthError::invalid_grant("the code or refresh token is invalid, expired or already used");
 
-impl Inner {
-    /// Makes a code for what was agreed.
-    pub(super) async fn new_code(&self, agreed: Agreed, now: u64) -> Result<String, Failure> {
-        let (id, secret) = fresh()?;
+impl IssuerState {
+    /// Issues an authorization code for a consent.
+    pub(super) async fn issue_code(
+        &self,
+        consent: ConsentRecord,
+        now: u64,
+    ) -> Result<String, OAuthError> {
+        let (id, secret) = new_id_and_secret()?;
         let record = CodeRecord {
             secret_sha256: credential::hash(&secret),
             created_at: now,
-            agreed,
+            agreed: consent,
             used: false,
         };
-        let end = Some(now.saturating_add(CODE_TTL));
-        self.keep.put(CODE, &id, &text(&record)?, None, end).await?;
+        let expires_at = Some(now.saturating_add(CODE_TTL));
+        self.store
+            .put(CODE_KIND, &id, &to_json(&record)?, None, expires_at)
+            .await?;
         Ok(format!("{id}.{secret}"))
     }
 
-    /// Gives tokens for a code, once.
-    pub(super) async fn redeem(
+    /// Exchanges an authorization code for tokens. A code can be used once.
+    pub(super) async fn exchange_code(
         &self,
-        client: &Client,
+        client: &OAuthClient,
         code: &str,
         redirect_uri: Option<&str>,
         verifier: &str,
         now: u64,
-    ) -> Result<Granted, Failure> {
-        let (id, secret) = parts(code).ok_or(USED)?;
+    ) -> Result<TokenGrant, OAuthError> {
+        let (id, secret) = split_credential(code).ok_or(INVALID_GRANT)?;
         let Some(record) = self.use_code(id, secret, now).await? else {
-            return Err(USED);
+            return Err(INVALID_GRANT);
         };
-        let agreed = record.agreed;
-        if agreed.client_id != client.id
-            || redirect_uri.map_or(agreed.redirect_named, |uri| uri != agreed.redirect_uri)
+        let consent = record.agreed;
+        if consent.client_id != client.id
+            || redirect_uri.map_or(consent.redirect_named, |uri| uri != consent.redirect_uri)
         {
-            return Err(USED);
+            return Err(INVALID_GRANT);
         }
-        // RFC 7636, 4.6. A challenge is a hash of the verifier, spelled as our hashes are.
-        let proper = (43..=128).contains(&verifier.len()) && verifier.bytes().all(is_unreserved);
-        if !proper || !credential::matches(verifier, Some(&agreed.challenge)) {
-            return Err(Failure::grant(
-                "the code verifier does not fit the challenge",
+        // RFC 7636, 4.6. The challenge has the same encoding as the hashes here.
+        let is_well_formed =
+            (43..=128).contains(&verifier.len()) && verifier.bytes().all(is_unreserved);
+        if !is_well_formed || !credential::matches(verifier, Some(&consent.challenge)) {
+            return Err(OAuthError::invalid_grant(
+                "the code verifier does not match the challenge",
             ));
         }
         if !self
-            .still_there(client, &agreed.person, record.created_at)
+            .accounts_unchanged(client, &consent.person, record.created_at)
             .await?
         {
-            return Err(USED);
+            return Err(INVALID_GRANT);
         }
-        let access = self.issue(
-            &People::subject(&agreed.person),
+        let access = self.issue_access_token(
+            &OAuthUsers::subject(&consent.person),
             &client.id,
-            &agreed.scopes,
-            Some(&family(id)),
+            &consent.scopes,
+            Some(&family_id(id)),
             now,
         )?;
-        let refresh = credential::random::<32>().map_err(no_random)?;
+        let refresh = credential::random_base64::<32>().map_err(random_failed)?;
         let grant = GrantRecord {
-            client_id: agreed.client_id,
-            person: agreed.person,
-            scopes: agreed.scopes.clone(),
+            client_id: consent.client_id,
+            person: consent.person,
+            scopes: consent.scopes.clone(),
             code_sha256: record.secret_sha256,
             refresh_sha256: credential::hash(&refresh),
             tokens: vec![(access.id.clone(), access.expires_at)],
             created_at: now,
             ends_at: now.saturating_add(self.consent_ttl),
         };
-        let end = Some(grant.ends_at);
-        let put = self.keep.put(GRANT, id, &text(&grant)?, None, end).await?;
-        if !put || self.was_revoked_meanwhile(id).await? {
-            return Err(USED);
+        let expires_at = Some(grant.ends_at);
+        let written = self
+            .store
+            .put(GRANT_KIND, id, &to_json(&grant)?, None, expires_at)
+            .await?;
+        if !written || self.remove_if_revoked(id).await? {
+            return Err(INVALID_GRANT);
         }
-        Ok(Granted {
-            access,
-            refresh: format!("{id}.{refresh}"),
-            scopes: agreed.scopes,
+        Ok(TokenGrant {
+            access_token: access,
+            refresh_token: format!("{id}.{refresh}"),
+            scopes: consent.scopes,
         })
     }
 
-    /// Redeems an authorization code. A second use revokes every token that the first one issued.
+    /// Marks a code as used. A second use revokes every token that the first one issued.
     async fn use_code(
         &self,
         id: &str,
         secret: &str,
         now: u64,
-    ) -> Result<Option<CodeRecord>, Failure> {
-        let Some(kept) = self.keep.get(CODE, id).await? else {
-            // Its time is over; the grant that came of it may still be there.
-            if let Some((_, grant)) = self.grant(id).await?
+    ) -> Result<Option<CodeRecord>, OAuthError> {
+        let Some(stored) = self.store.get(CODE_KIND, id).await? else {
+            // The code has expired; its grant may still exist.
+            if let Some((_, grant)) = self.find_grant(id).await?
                 && credential::matches(secret, Some(&grant.code_sha256))
             {
-                self.revoke_stolen(id, Some(&grant), now).await?;
+                self.revoke_after_reuse(id, Some(&grant), now).await?;
             }
             return Ok(None);
         };
-        let Some(mut record) = parse::<CodeRecord>(&kept) else {
+        let Some(mut record) = parse_record::<CodeRecord>(&stored) else {
             return Ok(None);
         };
         if !credential::matches(secret, Some(&record.secret_sha256)) {
             return Ok(None);
         }
-        let first = !std::mem::replace(&mut record.used, true);
-        let value = text(&record)?;
-        // Of several requests at the same time one marks it, and to the others it is used.
-        let marked = first
+        let is_first_use = !std::mem::replace(&mut record.used, true);
+        let value = to_json(&record)?;
+        // Of several concurrent requests one marks the code; for the others it is used.
+        let is_marked = is_first_use
             && self
-                .keep
-                .put(CODE, id, &value, Some(kept.revision), kept.expires_at)
+                .store
+                .put(
+                    CODE_KIND,
+                    id,
+                    &value,
+                    Some(stored.revision),
+                    stored.expires_at,
+                )
                 .await?;
-        if !marked {
-            let grant = self.grant(id).await?;
+        if !is_marked {
+            let grant = self.find_grant(id).await?;
             let grant = grant.as_ref().map(|(_, grant)| grant);
-            self.revoke_stolen(id, grant, now).await?;
+            self.revoke_after_reuse(id, grant, now).await?;
             return Ok(None);
         }
         Ok(Some(record))
     }
 
-    /// Gives new tokens for a refresh token, which is void from then on.
-    pub(super) async fn renew(
+    /// Exchanges a refresh token for new tokens; the refresh token becomes invalid.
+    pub(super) async fn refresh_tokens(
         &self,
-        client: &Client,
-        refresh: &str,
-        asked: Option<&str>,
+        client: &OAuthClient,
+        refresh_token: &str,
+        requested_scope: Option<&str>,
         now: u64,
-    ) -> Result<Granted, Failure> {
-        let (id, secret) = parts(refresh).ok_or(USED)?;
-        let (kept, mut grant) = self.grant(id).await?.ok_or(USED)?;
+    ) -> Result<TokenGrant, OAuthError> {
+        let (id, secret) = split_credential(refresh_token).ok_or(INVALID_GRANT)?;
+        let (stored, mut grant) = self.find_grant(id).await?.ok_or(INVALID_GRANT)?;
         if grant.client_id != client.id {
-            return Err(USED);
+            return Err(INVALID_GRANT);
         }
         if !credential::matches(secret, Some(&grant.refresh_sha256)) {
-            self.revoke_stolen(id, Some(&grant), now).await?;
-            return Err(USED);
+            self.revoke_after_reuse(id, Some(&grant), now).await?;
+            return Err(INVALID_GRANT);
         }
         if !self
-            .still_there(client, &grant.person, grant.created_at)
+            .accounts_unchanged(client, &grant.person, grant.created_at)
             .await?
         {
-            self.end(id, &grant, now).await?;
-            return Err(USED);
+            self.end_grant(id, &grant, now).await?;
+            return Err(INVALID_GRANT);
         }
-        let wanted = asked.map_or_else(|| grant.scopes.join(" "), str::to_owned);
-        let scopes = self.scopes(client, Some(&wanted))?;
+        let scope = requested_scope.map_or_else(|| grant.scopes.join(" "), str::to_owned);
+        let scopes = self.resolve_scopes(client, Some(&scope))?;
         if !scopes.iter().all(|scope| grant.scopes.contains(scope)) {
-            return Err(Failure::scope());
+            return Err(OAuthError::invalid_scope());
         }
-        let subject = People::subject(&grant.person);
-        let access = self.issue(&subject, &client.id, &scopes, Some(&family(id)), now)?;
-        let refresh = credential::random::<32>().map_err(no_random)?;
+        let subject = OAuthUsers::subject(&grant.person);
+        let access =
+            self.issue_access_token(&subject, &client.id, &scopes, Some(&family_id(id)), now)?;
+        let refresh = credential::random_base64::<32>().map_err(random_failed)?;
         grant.refresh_sha256 = credential::hash(&refresh);
         grant.tokens.retain(|(_, end)| now < *end);
-        if grant.tokens.len() >= MOST_TOKENS {
-            return Err(Failure::grant(
-                "this consent was renewed too often at once, wait a while",
+        if grant.tokens.len() >= MAX_TOKENS_PER_GRANT {
+            return Err(OAuthError::invalid_grant(
+                "too many live tokens for this consent, wait until some expire",
             ));
         }
         grant.tokens.push((access.id.clone(), access.expires_at));
-        let end = Some(grant.ends_at);
-        let revision = Some(kept.revision);
-        let put = self
-            .keep
-            .put(GRANT, id, &text(&grant)?, revision, end)
+        let expires_at = Some(grant.ends_at);
+        let revision = Some(stored.revision);
+        let written = self
+            .store
+            .put(GRANT_KIND, id, &to_json(&grant)?, revision, expires_at)
             .await?;
-        if !put {
-            // Another request used the same refresh token at the same time and was faster, so this is
-            // its second use. If the grant is gone instead, there is nothing left to revoke.
-            if let Some((_, grant)) = self.grant(id).await? {
-                self.revoke_stolen(id, Some(&grant), now).await?;
+        if !written {
+            // Another request used the same refresh token concurrently and won, so this is its second use.
+            // If the grant is gone instead, there is nothing left to revoke.
+            if let Some((_, grant)) = self.find_grant(id).await? {
+                self.revoke_after_reuse(id, Some(&grant), now).await?;
             }
-            return Err(USED);
+            return Err(INVALID_GRANT);
         }
-        if self.was_revoked_meanwhile(id).await? {
-            return Err(USED);
+        if self.remove_if_revoked(id).await? {
+            return Err(INVALID_GRANT);
         }
-        Ok(Granted {
-            access,
-            refresh: format!("{id}.{refresh}"),
+        Ok(TokenGrant {
+            access_token: access,
+            refresh_token: format!("{id}.{refresh}"),
             scopes,
         })
     }
 
-    /// Ends the grant of a refresh token, if it is this client's. Whether there is one is not told.
-    pub(super) async fn give_back(
+    /// Revokes the grant of a refresh token if it is this client's. The result does not tell if there was one.
+    pub(super) async fn revoke_refresh_token(
         &self,
-        client: &Client,
-        refresh: &str,
+        client: &OAuthClient,
+        refresh_token: &str,
         now: u64,
-    ) -> Result<(), Failure> {
-        let Some((id, secret)) = parts(refresh) else {
+    ) -> Result<(), OAuthError> {
+        let Some((id, secret)) = split_credential(refresh_token) else {
             return Ok(());
         };
-        if let Some((_, grant)) = self.grant(id).await? {
-            let good = credential::matches(secret, Some(&grant.refresh_sha256));
-            if good && grant.client_id == client.id {
-                self.end(id, &grant, now).await?;
+        if let Some((_, grant)) = self.find_grant(id).await? {
+            let is_valid = credential::matches(secret, Some(&grant.refresh_sha256));
+            if is_valid && grant.client_id == client.id {
+                self.end_grant(id, &grant, now).await?;
             }
         }
         Ok(())
     }
 
-    /// False if client or person are gone, or are others by now under the same name.
-    async fn still_there(&self, client: &Client, person: &str, at: u64) -> Result<bool, Failure> {
-        let since = self.people.since(person).await?;
-        Ok(client.created_at <= at && since.is_some_and(|since| since <= at))
+    /// Returns false if the client or the user was removed, or removed and added again, since `at`.
+    async fn accounts_unchanged(
+        &self,
+        client: &OAuthClient,
+        person: &str,
+        since: u64,
+    ) -> Result<bool, OAuthError> {
+        let user_created_at = self.users.created_at(person).await?;
+        Ok(client.created_at <= since
+            && user_created_at.is_some_and(|created_at| created_at <= since))
     }
 
-    async fn grant(&self, id: &str) -> Result<Option<(Kept, GrantRecord)>, Failure> {
-        let kept = self.keep.get(GRANT, id).await?;
-        Ok(kept.and_then(|kept| parse(&kept).map(|grant| (kept, grant))))
+    async fn find_grant(
+        &self,
+        id: &str,
+    ) -> Result<Option<(IssuerRecord, GrantRecord)>, OAuthError> {
+        let stored = self.store.get(GRANT_KIND, id).await?;
+        Ok(stored.and_then(|stored| parse_record(&stored).map(|grant| (stored, grant))))
     }
 
-    /// After a grant was written: whether its family was revoked before. Then the grant is removed, for
-    /// the revocation may have looked for it too early.
-    async fn was_revoked_meanwhile(&self, id: &str) -> Result<bool, Failure> {
-        let revoked = Revoked::has_family(self.keep.as_ref(), &family(id)).await?;
+    /// Called after a grant was written: returns true if its family was revoked before. Then the grant is
+    /// removed, because the revocation may have looked for it too early.
+    async fn remove_if_revoked(&self, id: &str) -> Result<bool, OAuthError> {
+        let revoked =
+            RevocationList::is_family_revoked(self.store.as_ref(), &family_id(id)).await?;
         if revoked {
-            self.keep.take(GRANT, id).await?;
+            self.store.take(GRANT_KIND, id).await?;
         }
         Ok(revoked)
     }
 
-    /// Ends a grant of which a code or a refresh token was used twice. The record stays as long as the
-    /// grant could, so that the grant is of no use even if removing it fails.
-    async fn revoke_stolen(
+    /// Revokes a grant whose code or refresh token was used twice. The revocation lasts as long as the grant
+    /// could, so that the grant is useless even if removing it fails.
+    async fn revoke_after_reuse(
         &self,
         id: &str,
         grant: Option<&GrantRecord>,
         now: u64,
-    ) -> Result<(), Failure> {
-        tracing::warn!("a code or a refresh token was used twice; its tokens are revoked");
+    ) -> Result<(), OAuthError> {
+        tracing::warn!("code or refresh token reused, revoking its tokens");
         let until = grant.map_or(0, |grant| grant.ends_at);
-        self.revoke(id, grant, until, now).await
+        self.revoke_grant(id, grant, until, now).await
     }
 
-    /// Ends a grant whose owner or client does not want it any more.
-    async fn end(&self, id: &str, grant: &GrantRecord, now: u64) -> Result<(), Failure> {
-        self.revoke(id, Some(grant), 0, now).await
+    /// Revokes a grant that its user or client ended.
+    async fn end_grant(&self, id: &str, grant: &GrantRecord, now: u64) -> Result<(), OAuthError> {
+        self.revoke_grant(id, Some(grant), 0, now).await
     }
 
-    /// Revokes the family first and removes the grant second. The record of the revocation outlives every
-    /// token that was made so far, and those that are being made.
-    async fn revoke(
+    /// Revokes the family first and removes the grant second. The revocation outlives every token issued so
+    /// far, and those being issued.
+    async fn revoke_grant(
         &self,
         id: &str,
         grant: Option<&GrantRecord>,
         until: u64,
         now: u64,
-    ) -> Result<(), Failure> {
-        let keep = self.keep.as_ref();
+    ) -> Result<(), OAuthError> {
+        let store = self.store.as_ref();
         let tokens = grant.map_or(&[][..], |grant| &grant.tokens);
         let until = tokens
             .iter()
             .map(|(_, end)| *end)
             .chain([until, now.saturating_add(self.token_ttl)])
             .max();
-        let until = until.unwrap_or(now).saturating_add(REVOKED_SLACK);
-        self.revoked.family(keep, &family(id), until).await?;
-        // Tokens of an earlier version carry no family.
+        let until = until.unwrap_or(now).saturating_add(REVOCATION_LEEWAY);
+        self.revocations
+            .revoke_family(store, &family_id(id), until)
+            .await?;
+        // Tokens of an earlier version have no family claim.
         for (token, expires_at) in tokens {
-            self.revoked.token(keep, token, *expires_at).await?;
+            self.revocations
+                .revoke_token(store, token, *expires_at)
+                .await?;
         }
-        self.keep.take(GRANT, id).await?;
+        self.store.take(GRANT_KIND, id).await?;
         Ok(())
     }
 }
 
-/// The name of a grant in its tokens. Not its id, which every server that gets the token would see: that
-/// would be enough to have the grant of a public client ended.
-fn family(id: &str) -> String {
+/// Returns the token family of a grant: a hash of its id. The id itself must not be visible to the servers
+/// that get the tokens, because it would be enough to have a public client's grant revoked.
+fn family_id(id: &str) -> String {
     credential::hash(id)
 }
 
-/// An id to be found by, and a secret to be believed by.
-fn fresh() -> Result<(String, String), Failure> {
-    let make = || Ok((credential::random::<16>()?, credential::random::<32>()?));
-    make().map_err(no_random)
+/// Generates a record id and a secret.
+fn new_id_and_secret() -> Result<(String, String), OAuthError> {
+    let generate = || {
+        Ok((
+            credential::random_base64::<16>()?,
+            credential::random_base64::<32>()?,
+        ))
+    };
+    generate().map_err(random_failed)
 }
 
-fn no_random(error: NoRandom) -> Failure {
-    tracing::error!(%error, "the issuer cannot answer");
-    Failure::unavailable()
+fn random_failed(error: RandomError) -> OAuthError {
+    tracing::error!(%error, "issuer cannot generate a secret");
+    OAuthError::unavailable()
 }
 
-/// What cannot be ours does not travel to the store.
-fn parts(given: &str) -> Option<(&str, &str)> {
+/// Splits a code or refresh token into id and secret; `None` if it is malformed, which saves a lookup.
+fn split_credential(given: &str) -> Option<(&str, &str)> {
     let (id, secret) = given.split_once('.')?;
-    let plain = |text: &str| text.bytes().all(|byte| is_unreserved(byte) && byte != b'.');
-    (id.len() == 22 && secret.len() == 43 && plain(id) && plain(secret)).then_some((id, secret))
+    let is_base64url = |text: &str| text.bytes().all(|byte| is_unreserved(byte) && byte != b'.');
+    (id.len() == 22 && secret.len() == 43 && is_base64url(id) && is_base64url(secret))
+        .then_some((id, secret))
 }
 
-/// RFC 3986, 2.3.
+/// Returns true for an unreserved URI character (RFC 3986, 2.3).
 pub(super) const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-fn text(record: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(record).map_err(|_| Failure::unavailable())
+fn to_json(record: &impl Serialize) -> Result<String, OAuthError> {
+    serde_json::to_string(record).map_err(|_| OAuthError::unavailable())
 }
 
-fn parse<T: DeserializeOwned>(kept: &Kept) -> Option<T> {
-    serde_json::from_str(&kept.value).ok()
+fn parse_record<T: DeserializeOwned>(stored: &IssuerRecord) -> Option<T> {
+    serde_json::from_str(&stored.value).ok()
 }

@@ -1,4 +1,4 @@
-//! What the issuer publishes of itself: its metadata (RFC 8414) and its keys (RFC 7517).
+//! Issuer metadata (RFC 8414) and key set (RFC 7517) endpoints.
 
 use super::Issuer;
 use axum::extract::State;
@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::json;
 
-/// How long others may keep it. Keys are published an hour before they sign.
-const CACHED: &str = "public, max-age=300";
+/// Cache policy of both documents. Keys are published an hour before they sign.
+const CACHE_POLICY: &str = "public, max-age=300";
 
 /// `GET /.well-known/oauth-authorization-server`.
 pub(super) async fn metadata(State(issuer): State<Issuer>) -> Response {
@@ -18,8 +18,8 @@ pub(super) async fn metadata(State(issuer): State<Issuer>) -> Response {
         .iter()
         .map(|scope| scope.name.as_str())
         .collect();
-    let with_secret = ["client_secret_basic", "client_secret_post"];
-    let with_or_without = ["client_secret_basic", "client_secret_post", "none"];
+    let confidential_methods = ["client_secret_basic", "client_secret_post"];
+    let all_methods = ["client_secret_basic", "client_secret_post", "none"];
     let body = json!({
         "issuer": url,
         "authorization_endpoint": format!("{url}/oauth2/authorize"),
@@ -31,23 +31,27 @@ pub(super) async fn metadata(State(issuer): State<Issuer>) -> Response {
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["client_credentials", "authorization_code", "refresh_token"],
-        "token_endpoint_auth_methods_supported": with_or_without,
-        "revocation_endpoint_auth_methods_supported": with_or_without,
-        "introspection_endpoint_auth_methods_supported": with_secret,
+        "token_endpoint_auth_methods_supported": all_methods,
+        "revocation_endpoint_auth_methods_supported": all_methods,
+        "introspection_endpoint_auth_methods_supported": confidential_methods,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
     });
-    publish("application/json", body.to_string())
+    cacheable_response("application/json", body.to_string())
 }
 
 /// `GET /oauth2/jwks`.
 pub(super) async fn jwks(State(issuer): State<Issuer>) -> Response {
-    publish(
+    cacheable_response(
         "application/jwk-set+json",
-        issuer.0.ring.load().jwks.clone(),
+        issuer.0.keys.load().jwks.clone(),
     )
 }
 
-fn publish(kind: &'static str, body: impl IntoResponse) -> Response {
-    ([(CACHE_CONTROL, CACHED), (CONTENT_TYPE, kind)], body).into_response()
+fn cacheable_response(content_type: &'static str, body: impl IntoResponse) -> Response {
+    (
+        [(CACHE_CONTROL, CACHE_POLICY), (CONTENT_TYPE, content_type)],
+        body,
+    )
+        .into_response()
 }

@@ -1,8 +1,7 @@
-//! The page on which a person decides. It works without scripts, loads nothing, and shows nothing
-//! that was not escaped.
+//! Consent page: HTML without scripts or external resources; all values are escaped.
 
-use super::Scope;
-use super::authorize::Asked;
+use super::ScopeDefinition;
+use super::authorize::AuthorizationRequest;
 use super::credential;
 use aws_lc_rs::{digest, hmac};
 use axum::response::{IntoResponse, Response};
@@ -15,9 +14,9 @@ use http::header::{
 use http::{HeaderMap, StatusCode};
 use std::fmt::Write;
 
-/// How long somebody may think about it, in seconds.
-const THINKING: u64 = 600;
-/// `__Host-` binds it to this very origin.
+/// Lifetime of the consent form, in seconds.
+const FORM_TTL: u64 = 600;
+/// The `__Host-` prefix binds the cookie to this origin.
 const COOKIE_NAME: &str = "__Host-interzone-consent";
 
 const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:30rem;margin:3rem auto;\
@@ -29,26 +28,26 @@ padding-left:.8rem}code{font-size:.9em;overflow-wrap:anywhere}\
 @media(prefers-color-scheme:dark){body{background:#161616;color:#eee}input,button{background:#222;color:#eee;\
 border-color:#999}button.allow{background:#eee;color:#161616}}";
 
-/// Proof that a form was shown by us, to this browser, for this request. Without it another page
-/// could send a form here in the person's name.
-pub(super) struct Ticket {
+/// CSRF ticket: proves that the form was shown by this issuer, to this browser, for this request. Without it
+/// another site could submit the form on the user's behalf.
+pub(super) struct CsrfTicket {
     cookie: String,
     field: String,
 }
 
-impl Ticket {
-    pub(super) fn new(key: &[u8], asked: &Asked, now: u64) -> Option<Self> {
-        let cookie = credential::random::<32>().ok()?;
-        let until = now.saturating_add(THINKING);
-        let field = format!("{until}.{}", seal(key, &cookie, until, asked));
+impl CsrfTicket {
+    pub(super) fn new(key: &[u8], request: &AuthorizationRequest, now: u64) -> Option<Self> {
+        let cookie = credential::random_base64::<32>().ok()?;
+        let until = now.saturating_add(FORM_TTL);
+        let field = format!("{until}.{}", ticket_mac(key, &cookie, until, request));
         Some(Self { cookie, field })
     }
 
-    pub(super) fn is_good(
+    pub(super) fn is_valid(
         key: &[u8],
         headers: &HeaderMap,
         field: Option<&str>,
-        asked: &Asked,
+        request: &AuthorizationRequest,
         now: u64,
     ) -> bool {
         let Some((until, given)) = field.and_then(|field| field.split_once('.')) else {
@@ -57,39 +56,39 @@ impl Ticket {
         let Ok(until) = until.parse::<u64>() else {
             return false;
         };
-        let Some(cookie) = cookie_of(headers) else {
+        let Some(cookie) = find_cookie(headers) else {
             return false;
         };
-        let expected = seal(key, cookie, until, asked);
-        let same = aws_lc_rs::constant_time::verify_slices_are_equal(
+        let expected = ticket_mac(key, cookie, until, request);
+        let is_equal = aws_lc_rs::constant_time::verify_slices_are_equal(
             expected.as_bytes(),
             given.as_bytes(),
         );
-        now < until && same.is_ok()
+        now < until && is_equal.is_ok()
     }
 }
 
-fn seal(key: &[u8], cookie: &str, until: u64, asked: &Asked) -> String {
+fn ticket_mac(key: &[u8], cookie: &str, until: u64, request: &AuthorizationRequest) -> String {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     let until = until.to_string();
     let parts = [
         cookie,
         &until,
-        &asked.client.id,
-        &asked.redirect_text,
-        asked.state.as_deref().unwrap_or_default(),
-        asked.scope.as_deref().unwrap_or_default(),
-        &asked.challenge,
+        &request.client.id,
+        &request.redirect_text,
+        request.state.as_deref().unwrap_or_default(),
+        request.scope.as_deref().unwrap_or_default(),
+        &request.challenge,
     ];
     for part in parts {
-        // With its length, so that no part can lend letters to its neighbour.
+        // Each part is prefixed with its length, so that no two different lists have the same input.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part.as_bytes());
     }
     URL_SAFE_NO_PAD.encode(context.sign())
 }
 
-fn cookie_of(headers: &HeaderMap) -> Option<&str> {
+fn find_cookie(headers: &HeaderMap) -> Option<&str> {
     let all = headers
         .get_all(COOKIE)
         .iter()
@@ -101,41 +100,41 @@ fn cookie_of(headers: &HeaderMap) -> Option<&str> {
     found.map(|(_, value)| value.trim())
 }
 
-/// Everything that the page says.
-pub(super) struct Consent<'a> {
+/// Content of the consent page.
+pub(super) struct ConsentPage<'a> {
     pub(super) issuer: &'a str,
-    pub(super) asked: &'a Asked,
-    pub(super) scopes: &'a [Scope],
-    pub(super) ticket: Ticket,
-    pub(super) problem: Option<&'a str>,
+    pub(super) request: &'a AuthorizationRequest,
+    pub(super) scopes: &'a [ScopeDefinition],
+    pub(super) ticket: CsrfTicket,
+    pub(super) error_text: Option<&'a str>,
 }
 
-impl Consent<'_> {
-    pub(super) fn page(&self, status: StatusCode) -> Response {
-        let asked = self.asked;
-        let name = Escaped(&asked.client.name);
+impl ConsentPage<'_> {
+    pub(super) fn render(&self, status: StatusCode) -> Response {
+        let request = self.request;
+        let name = HtmlEscaped(&request.client.name);
         let mut body = format!("<h1>Allow {name} to act for you?</h1>");
-        if let Some(problem) = self.problem {
+        if let Some(problem) = self.error_text {
             let _ = write!(
                 body,
                 "<p class=\"problem\" role=\"alert\">{}</p>",
-                Escaped(problem)
+                HtmlEscaped(problem)
             );
         }
         let _ = write!(
             body,
-            "<p><strong>{name}</strong> (<code>{}</code>) asks at <code>{}</code> to:</p><ul>",
-            Escaped(&asked.client.id),
-            Escaped(self.issuer),
+            "<p><strong>{name}</strong> (<code>{}</code>) requests access at <code>{}</code> to:</p><ul>",
+            HtmlEscaped(&request.client.id),
+            HtmlEscaped(self.issuer),
         );
         for scope in self.scopes {
-            let word = Escaped(&scope.name);
-            let _ = match scope.meaning.is_empty() {
-                true => write!(body, "<li><code>{word}</code></li>"),
+            let scope_name = HtmlEscaped(&scope.name);
+            let _ = match scope.description.is_empty() {
+                true => write!(body, "<li><code>{scope_name}</code></li>"),
                 false => write!(
                     body,
-                    "<li>{} (<code>{word}</code>)</li>",
-                    Escaped(&scope.meaning)
+                    "<li>{} (<code>{scope_name}</code>)</li>",
+                    HtmlEscaped(&scope.description)
                 ),
             };
         }
@@ -143,22 +142,24 @@ impl Consent<'_> {
             body,
             "</ul><p>You will be sent back to <code>{}</code>.</p>\
              <form method=\"post\" action=\"/oauth2/authorize\" autocomplete=\"on\">",
-            Escaped(&asked.redirect.origin()),
+            HtmlEscaped(&request.redirect.origin()),
         );
-        let redirect = asked.redirect_named.then_some(asked.redirect_text.as_str());
+        let redirect = request
+            .redirect_named
+            .then_some(request.redirect_text.as_str());
         let hidden = [
             ("response_type", Some("code")),
-            ("client_id", Some(asked.client.id.as_str())),
+            ("client_id", Some(request.client.id.as_str())),
             ("redirect_uri", redirect),
-            ("state", asked.state.as_deref()),
-            ("scope", asked.scope.as_deref()),
-            ("code_challenge", Some(asked.challenge.as_str())),
+            ("state", request.state.as_deref()),
+            ("scope", request.scope.as_deref()),
+            ("code_challenge", Some(request.challenge.as_str())),
             ("code_challenge_method", Some("S256")),
             ("ticket", Some(self.ticket.field.as_str())),
         ];
         for (field, value) in hidden {
             if let Some(value) = value {
-                let value = Escaped(value);
+                let value = HtmlEscaped(value);
                 let _ = write!(
                     body,
                     "<input type=\"hidden\" name=\"{field}\" value=\"{value}\">"
@@ -175,43 +176,49 @@ impl Consent<'_> {
              <button class=\"allow\" name=\"decision\" value=\"allow\">Allow</button>\
              <button name=\"decision\" value=\"deny\">Deny</button></form>",
         );
-        let mut answer = html(
+        let mut response = html_page(
             status,
             "Allow access?",
             &body,
-            Some(&asked.redirect.origin()),
+            Some(&request.redirect.origin()),
         );
         let cookie = format!(
-            "{COOKIE_NAME}={}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={THINKING}",
+            "{COOKIE_NAME}={}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={FORM_TTL}",
             self.ticket.cookie
         );
         if let Ok(cookie) = cookie.parse() {
-            answer.headers_mut().insert(SET_COOKIE, cookie);
+            response.headers_mut().insert(SET_COOKIE, cookie);
         }
-        answer
+        response
     }
 }
 
-/// A page that says what is wrong and leads nowhere.
-pub(super) fn problem(status: StatusCode, text: &str) -> Response {
+/// Returns an error page without links.
+pub(super) fn error_page(status: StatusCode, text: &str) -> Response {
     let body = format!(
-        "<h1>This request cannot be answered</h1><p class=\"problem\">{}</p>\
-         <p>Nothing was allowed. Go back to the program that sent you here.</p>",
-        Escaped(text)
+        "<h1>This request cannot be completed</h1><p class=\"problem\">{}</p>\
+         <p>No access was granted. Go back to the program that sent you here.</p>",
+        HtmlEscaped(text)
     );
-    html(status, "Something is wrong", &body, None)
+    html_page(status, "Request failed", &body, None)
 }
 
-/// `leads_to`: where the form's answer may send the browser, which some browsers count as the form's
-/// doing.
-fn html(status: StatusCode, title: &str, body: &str, leads_to: Option<&str>) -> Response {
+/// Returns an HTML page. `redirect_origin` is the origin that the form's response may redirect to, which some
+/// browsers check against `form-action`.
+fn html_page(
+    status: StatusCode,
+    title: &str,
+    body: &str,
+    redirect_origin: Option<&str>,
+) -> Response {
     let page = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <style>{STYLE}</style></head><body><main>{body}</main></body></html>"
     );
     let style = STANDARD.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()));
-    let form = leads_to.map_or_else(|| "'none'".to_owned(), |origin| format!("'self' {origin}"));
+    let form =
+        redirect_origin.map_or_else(|| "'none'".to_owned(), |origin| format!("'self' {origin}"));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{style}'; form-action {form}; \
          frame-ancestors 'none'; base-uri 'none'"
@@ -227,10 +234,10 @@ fn html(status: StatusCode, title: &str, body: &str, leads_to: Option<&str>) -> 
     (status, headers, page).into_response()
 }
 
-/// Text in a page, whatever it says.
-struct Escaped<'a>(&'a str);
+/// HTML-escaped text.
+struct HtmlEscaped<'a>(&'a str);
 
-impl std::fmt::Display for Escaped<'_> {
+impl std::fmt::Display for HtmlEscaped<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for character in self.0.chars() {
             match character {

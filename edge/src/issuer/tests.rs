@@ -1,4 +1,4 @@
-//! The issuer through its doors: what programs and people send, and what they get.
+//! Tests of the issuer through its HTTP endpoints.
 
 mod browser;
 mod consent;
@@ -7,11 +7,12 @@ mod programs;
 mod races;
 
 use super::{
-    Clients, Grant, Issuer, IssuerOptions, Keep, MemoryKeep, NewClient, NewSecret, People, Scope,
+    GrantType, Issuer, IssuerOptions, IssuerStore, MemoryIssuerStore, NewClientCredentials,
+    NewOAuthClient, OAuthClients, OAuthUsers, ScopeDefinition,
 };
-use crate::auth::{AuthOptions, Authenticator, Identity, Keys, LocalKeys, Refusal};
+use crate::auth::{AuthFailure, AuthOptions, Authenticator, Identity, KeyConfig, LocalKeys};
 use crate::clock::Clock;
-use crate::tls::Trust;
+use crate::tls::TrustRoots;
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use serde_json::Value;
@@ -24,22 +25,22 @@ const URL: &str = "https://zone.example:8443";
 const AUDIENCE: &str = "https://acp.example";
 const REDIRECT: &str = "https://app.example/cb?tenant=1";
 
-/// An installation with its records, its clock and one node.
-struct House {
-    keep: Arc<dyn Keep>,
+/// An installation: record store, clock and one node.
+struct IssuerFixture {
+    store: Arc<dyn IssuerStore>,
     clock: Clock,
     issuer: Issuer,
-    clients: Clients,
-    people: People,
+    clients: OAuthClients,
+    users: OAuthUsers,
 }
 
-struct Reply {
+struct IssuerReply {
     status: StatusCode,
     headers: HeaderMap,
     text: String,
 }
 
-impl Reply {
+impl IssuerReply {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
@@ -50,7 +51,7 @@ impl Reply {
             .map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Status and OAuth's word for what is wrong.
+    /// Returns the status and the OAuth error code.
     fn error(&self) -> (u16, String) {
         let body = self.json();
         (
@@ -60,54 +61,54 @@ impl Reply {
     }
 }
 
-impl House {
-    async fn build() -> Self {
-        let clock = Clock::set(NOW);
-        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new(clock.clone()));
-        let issuer = node(&keep, &clock).await;
+impl IssuerFixture {
+    async fn new() -> Self {
+        let clock = Clock::fixed(NOW);
+        let store: Arc<dyn IssuerStore> = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer = open_node(&store, &clock).await;
         Self {
-            clients: Clients::new(Arc::clone(&keep), clock.clone()),
-            people: People::new(Arc::clone(&keep), clock.clone()),
-            keep,
+            clients: OAuthClients::new(Arc::clone(&store), clock.clone()),
+            users: OAuthUsers::new(Arc::clone(&store), clock.clone()),
+            store,
             clock,
             issuer,
         }
     }
 
-    async fn client(&self, grants: &[Grant], public: bool) -> NewSecret {
-        let new = NewClient {
+    async fn add_client(&self, grants: &[GrantType], public: bool) -> NewClientCredentials {
+        let new = NewOAuthClient {
             name: "The <App> & \"Co\"".to_owned(),
             scopes: vec!["read".to_owned(), "write".to_owned()],
             redirect_uris: vec![REDIRECT.to_owned(), "http://127.0.0.1/cb".to_owned()],
             grants: grants.to_vec(),
             public,
-            ..NewClient::default()
+            ..NewOAuthClient::default()
         };
         self.clients.add(new).await.unwrap()
     }
 
-    async fn send(&self, request: Request<Body>) -> Reply {
-        let answer = self.issuer.router().oneshot(request).await.unwrap();
-        let (parts, body) = answer.into_parts();
+    async fn send(&self, request: Request<Body>) -> IssuerReply {
+        let response = self.issuer.router().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-        Reply {
+        IssuerReply {
             status: parts.status,
             headers: parts.headers,
             text: String::from_utf8(bytes.to_vec()).unwrap(),
         }
     }
 
-    async fn get(&self, path: &str) -> Reply {
+    async fn get(&self, path: &str) -> IssuerReply {
         self.send(Request::get(path).body(Body::empty()).unwrap())
             .await
     }
 
-    async fn post(&self, path: &str, form: &[(&str, &str)]) -> Reply {
+    async fn post(&self, path: &str, form: &[(&str, &str)]) -> IssuerReply {
         self.send(form_request(path, form)).await
     }
 
-    /// A token by the client's own secret.
-    async fn own_token(&self, client: &NewSecret) -> String {
+    /// Gets a token with the client credentials grant.
+    async fn client_token(&self, client: &NewClientCredentials) -> String {
         let form = [
             ("grant_type", "client_credentials"),
             ("client_id", &client.client_id),
@@ -122,36 +123,36 @@ impl House {
     }
 }
 
-async fn node(keep: &Arc<dyn Keep>, clock: &Clock) -> Issuer {
+async fn open_node(store: &Arc<dyn IssuerStore>, clock: &Clock) -> Issuer {
     let scopes = vec![
-        Scope::new("read", "see your <tasks>"),
-        Scope::new("write", "change your tasks"),
-        Scope::new("admin", ""),
+        ScopeDefinition::new("read", "see your <tasks>"),
+        ScopeDefinition::new("write", "change your tasks"),
+        ScopeDefinition::new("admin", ""),
     ];
     let mut options = IssuerOptions::new(format!("{URL}/"), vec![AUDIENCE.to_owned()], scopes);
     options.clock = clock.clone();
-    Issuer::open(Arc::clone(keep), options).await.unwrap()
+    Issuer::open(Arc::clone(store), options).await.unwrap()
 }
 
 fn authenticator(issuer: &Issuer, clock: &Clock) -> Authenticator {
     Authenticator::new(AuthOptions {
         issuer: issuer.url().to_owned(),
         audience: vec![AUDIENCE.to_owned()],
-        keys: Keys::Local(Arc::new(issuer.clone()) as Arc<dyn LocalKeys>),
+        keys: KeyConfig::Local(Arc::new(issuer.clone()) as Arc<dyn LocalKeys>),
         introspection: None,
-        leeway: AuthOptions::LEEWAY,
-        trust: Trust::system(),
+        leeway: AuthOptions::DEFAULT_LEEWAY,
+        trust: TrustRoots::system(),
         clock: clock.clone(),
     })
     .unwrap()
 }
 
-async fn show(auth: &Authenticator, token: &str) -> Result<Arc<Identity>, Refusal> {
+async fn authenticate(auth: &Authenticator, token: &str) -> Result<Arc<Identity>, AuthFailure> {
     let header = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
     auth.authenticate(Some(&header), None).await
 }
 
-fn secret(client: &NewSecret) -> &str {
+fn secret(client: &NewClientCredentials) -> &str {
     client.secret.as_ref().unwrap().expose()
 }
 

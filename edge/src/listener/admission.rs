@@ -1,130 +1,129 @@
-//! Which requests are let in. A request counts as work once its body is there, or at once if it has none. Until
-//! then it is a sender, and senders are bounded apart: in total, and for each address or principal.
+//! Admission control of requests. A request is in flight once its body is complete, or at once if it has none. Until
+//! then it is an upload, and uploads have separate limits: in total, and for each address or principal.
 //!
-//! When there are too many senders the oldest is ended and the newest let in. Most bodies arrive together with
-//! their head, so what is old is slow.
+//! When there are too many uploads the oldest is aborted and the newest admitted. Most bodies arrive together with
+//! their head, so an old one is slow.
 
 mod group;
 #[cfg(test)]
 mod tests;
 
-use super::TurnedAway;
-use super::pulse::Pulse;
+use super::RejectReason;
+use super::conn_registry::ConnState;
 use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use futures_util::task::AtomicWaker;
-use group::Group;
+use group::UploadGroup;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-/// What is asked for to learn whether a node is well. These are answered even when as many requests are worked
-/// on as may be.
-const HEALTH: [&str; 5] = ["/healthz", "/readyz", "/metrics", "/health", "/ping"];
+/// Paths of health checks. They are answered even when the maximum number of requests is in flight.
+const HEALTH_PATHS: [&str; 5] = ["/healthz", "/readyz", "/metrics", "/health", "/ping"];
 
-/// Counts the requests of a listener.
+/// Request counters of a listener.
 pub(super) struct Admission {
-    /// How many requests may be worked on at the same time. As many for health may come on top.
-    most: usize,
-    working: AtomicUsize,
-    health: AtomicUsize,
-    next: AtomicU64,
-    senders: Mutex<Senders>,
+    /// Maximum number of requests in flight. As many health checks may come on top.
+    max_in_flight: usize,
+    in_flight: AtomicUsize,
+    health_checks: AtomicUsize,
+    next_id: AtomicU64,
+    uploads: Mutex<Uploads>,
 }
 
-struct Senders {
-    unauthenticated: Group<AddressPrefix>,
-    authenticated: Group<Arc<str>>,
+struct Uploads {
+    unauthenticated: UploadGroup<AddressPrefix>,
+    authenticated: UploadGroup<Arc<str>>,
 }
 
 impl Admission {
     pub(super) fn new(limits: &HttpLimits) -> Arc<Self> {
         Arc::new(Self {
-            most: limits.requests.max(1),
-            working: AtomicUsize::new(0),
-            health: AtomicUsize::new(0),
-            next: AtomicU64::new(0),
-            senders: Mutex::new(Senders {
-                unauthenticated: Group::new(limits.arriving, limits.shares.address),
-                authenticated: Group::new(limits.arriving, limits.shares.principal),
+            max_in_flight: limits.requests.max(1),
+            in_flight: AtomicUsize::new(0),
+            health_checks: AtomicUsize::new(0),
+            next_id: AtomicU64::new(0),
+            uploads: Mutex::new(Uploads {
+                unauthenticated: UploadGroup::new(limits.receiving_requests, limits.shares.address),
+                authenticated: UploadGroup::new(limits.receiving_requests, limits.shares.principal),
             }),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Senders> {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Uploads> {
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request that has no body is worked on; `None` if too many are.
-    pub(super) fn begin_work(self: &Arc<Self>, path: &str) -> Option<Work> {
-        let work = Work::begin(self, Counter::Working);
-        if work.is_none() && HEALTH.contains(&path) {
-            return Work::begin(self, Counter::Health);
+    /// Admits a request without a body; `None` if too many are in flight.
+    pub(super) fn try_begin(self: &Arc<Self>, path: &str) -> Option<WorkPermit> {
+        let work = WorkPermit::try_acquire(self, WorkCounter::InFlight);
+        if work.is_none() && HEALTH_PATHS.contains(&path) {
+            return WorkPermit::try_acquire(self, WorkCounter::HealthCheck);
         }
         work
     }
 
-    /// A request begins whose body is still on its way.
-    pub(super) fn begin_sending(
+    /// Registers a request whose body is still being received.
+    pub(super) fn begin_upload(
         self: &Arc<Self>,
         address: AddressPrefix,
-        pulse: &Arc<Pulse>,
-    ) -> Sender {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        pulse.sends(true);
-        let mut senders = self.lock();
-        let sender = Sender(Arc::new(State {
+        conn: &Arc<ConnState>,
+    ) -> PendingUpload {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        conn.count_upload(true);
+        let mut uploads = self.lock();
+        let upload = PendingUpload(Arc::new(UploadState {
             admission: Arc::clone(self),
             id,
-            phase: AtomicU8::new(SENDING),
-            crowded: senders.unauthenticated.is_crowded(&address),
-            abandoned: AtomicBool::new(false),
-            pulse: Arc::clone(pulse),
-            answering: AtomicWaker::new(),
-            reading: AtomicWaker::new(),
+            phase: AtomicU8::new(UPLOADING),
+            was_crowded: uploads.unauthenticated.is_crowded(&address),
+            is_abandoned: AtomicBool::new(false),
+            conn: Arc::clone(conn),
+            response_waker: AtomicWaker::new(),
+            read_waker: AtomicWaker::new(),
         }));
-        let displaced = senders.unauthenticated.insert(address, id, &sender);
-        drop(senders);
-        if let Some(displaced) = displaced {
-            displaced.displace();
+        let evicted = uploads.unauthenticated.insert(address, id, &upload);
+        drop(uploads);
+        if let Some(evicted) = evicted {
+            evicted.evict();
         }
-        sender
+        upload
     }
 
-    fn counter(&self, counter: Counter) -> &AtomicUsize {
+    fn counter(&self, counter: WorkCounter) -> &AtomicUsize {
         match counter {
-            Counter::Working => &self.working,
-            Counter::Health => &self.health,
+            WorkCounter::InFlight => &self.in_flight,
+            WorkCounter::HealthCheck => &self.health_checks,
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Counter {
-    Working,
-    Health,
+enum WorkCounter {
+    InFlight,
+    HealthCheck,
 }
 
-/// A request that is worked on.
-pub(super) struct Work {
+/// Permit of a request in flight.
+pub(super) struct WorkPermit {
     admission: Arc<Admission>,
-    counter: Counter,
+    counter: WorkCounter,
 }
 
-impl Work {
-    fn begin(admission: &Arc<Admission>, counter: Counter) -> Option<Self> {
-        // Made first, so that it takes back what it adds whatever comes of it.
+impl WorkPermit {
+    fn try_acquire(admission: &Arc<Admission>, counter: WorkCounter) -> Option<Self> {
+        // Created first, so that its drop undoes the increment in any case.
         let before = admission.counter(counter).fetch_add(1, Ordering::Relaxed);
         let work = Self {
             admission: Arc::clone(admission),
             counter,
         };
-        (before < admission.most).then_some(work)
+        (before < admission.max_in_flight).then_some(work)
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkPermit {
     fn drop(&mut self) {
         let counter = self.admission.counter(self.counter);
         counter.fetch_sub(1, Ordering::Relaxed);
@@ -133,59 +132,61 @@ impl Drop for Work {
 
 // The phases of a request with a body.
 
-/// Its body is on its way.
-const SENDING: u8 = 0;
-/// Its body is there, and it counts as work.
-const WORKING: u8 = 1;
-/// Its body is there, and too many others are worked on.
+/// The body is being received.
+const UPLOADING: u8 = 0;
+/// The body is complete, and the request is in flight.
+const IN_FLIGHT: u8 = 1;
+/// The body is complete, and too many others are in flight.
 const BUSY: u8 = 2;
-/// It was ended in favour of another sender.
-const DISPLACED: u8 = 3;
-/// It is answered, though its body may still be on its way.
-const ANSWERED: u8 = 4;
-/// As before, and then ended in favour of another sender.
-const ENDED: u8 = 5;
+/// The upload was aborted in favour of another.
+const EVICTED: u8 = 3;
+/// The request has a response, though its body may still be being received.
+const RESPONDED: u8 = 4;
+/// Responded, and then aborted in favour of another upload.
+const RESPONDED_EVICTED: u8 = 5;
 
-/// A request whose body is, or was, on its way.
+/// A request whose body is, or was, being received.
 #[derive(Clone)]
-pub struct Sender(Arc<State>);
+pub struct PendingUpload(Arc<UploadState>);
 
-struct State {
+struct UploadState {
     admission: Arc<Admission>,
     id: u64,
     phase: AtomicU8,
-    /// Whether many others of its address were sending when it began.
-    crowded: bool,
-    /// Whether its body was left before its end.
-    abandoned: AtomicBool,
-    pulse: Arc<Pulse>,
-    /// The task that makes the answer, and the one that reads the body: mostly the same.
-    answering: AtomicWaker,
-    reading: AtomicWaker,
+    /// Many others of its address were uploading when it began.
+    was_crowded: bool,
+    /// The body was dropped before its end.
+    is_abandoned: AtomicBool,
+    conn: Arc<ConnState>,
+    /// The task that makes the response, and the one that reads the body: mostly the same.
+    response_waker: AtomicWaker,
+    read_waker: AtomicWaker,
 }
 
-impl Sender {
-    /// Whether so many requests of its address are arriving that it should prove who sends it at once.
+impl PendingUpload {
+    /// Returns true if so many uploads of its address are pending that its caller should be authenticated at once.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.0.crowded
+        self.0.was_crowded
     }
 
-    /// Its caller has been authenticated: it counts for that principal from now on. If the principal has too
-    /// many already it goes on counting for its address.
-    pub(crate) fn authenticated(&self, principal: &Arc<str>) {
-        let mut senders = self.0.admission.lock();
-        if senders.authenticated.has_room(principal) && senders.unauthenticated.remove(self.0.id) {
+    /// Moves the upload to the authenticated principal. If the principal has too many already, it keeps counting for
+    /// its address.
+    pub(crate) fn set_authenticated(&self, principal: &Arc<str>) {
+        let mut uploads = self.0.admission.lock();
+        if uploads.authenticated.has_capacity(principal)
+            && uploads.unauthenticated.remove(self.0.id)
+        {
             let principal = Arc::clone(principal);
-            senders.authenticated.insert(principal, self.0.id, self);
-            drop(senders);
-            self.0.pulse.sends(false);
+            uploads.authenticated.insert(principal, self.0.id, self);
+            drop(uploads);
+            self.0.conn.count_upload(false);
         }
     }
 
-    /// Some of its body has been read: bytes, and the head of a chunk if it comes in chunks (RFC 9112, 7.1).
+    /// Counts received body bytes, plus the chunk header for a chunked body (RFC 9112, 7.1).
     pub(super) fn consume(&self, bytes: usize, is_chunked: bool) {
-        let pulse = &self.0.pulse;
-        if pulse.is_multiplexed() {
+        let conn = &self.0.conn;
+        if conn.is_http2() {
             return;
         }
         let overhead = match bytes.checked_ilog2() {
@@ -194,72 +195,72 @@ impl Sender {
             }
             _ => 0,
         };
-        pulse.heads().consume_body(bytes.saturating_add(overhead));
+        conn.heads().consume_body(bytes.saturating_add(overhead));
     }
 
-    /// All of its body has been read.
+    /// Records that the body has been read completely.
     pub(super) fn finish_body(&self) {
-        let pulse = &self.0.pulse;
-        if !pulse.is_multiplexed() {
-            pulse.heads().finish_body();
-            pulse.settle_heads();
+        let conn = &self.0.conn;
+        if !conn.is_http2() {
+            conn.heads().finish_body();
+            conn.update_head_charge();
         }
     }
 
-    /// The rest of its body will not be read.
+    /// Records that the remainder of the body will not be read.
     pub(super) fn abandon(&self) {
-        self.0.abandoned.store(true, Ordering::Release);
+        self.0.is_abandoned.store(true, Ordering::Release);
         self.complete();
     }
 
-    /// Its body is there. Says whether it may be worked on.
+    /// Marks the body as complete. Returns true if the request is admitted.
     pub(super) fn complete(&self) -> bool {
         let state = &self.0;
-        self.leave();
-        let working = &state.admission.working;
+        self.unregister();
+        let working = &state.admission.in_flight;
         let before = working.fetch_add(1, Ordering::AcqRel);
-        let to = if before < state.admission.most {
-            WORKING
+        let to = if before < state.admission.max_in_flight {
+            IN_FLIGHT
         } else {
             BUSY
         };
-        let moved = self.step(SENDING, to);
-        if !moved || to == BUSY {
+        let is_changed = self.transition(UPLOADING, to);
+        if !is_changed || to == BUSY {
             working.fetch_sub(1, Ordering::AcqRel);
         }
-        if moved && to == BUSY {
-            state.answering.wake();
+        if is_changed && to == BUSY {
+            state.response_waker.wake();
         }
-        !matches!(self.phase(), BUSY | DISPLACED)
+        !matches!(self.phase(), BUSY | EVICTED)
     }
 
-    /// It is no sender any more.
-    fn leave(&self) {
-        // One that was displaced has been removed. Under an attack these are most, so they do not take the lock again.
-        if matches!(self.phase(), DISPLACED | ENDED) {
+    /// Removes the request from the uploads.
+    fn unregister(&self) {
+        // An evicted one is already removed. Under an attack these are most, so they do not take the lock again.
+        if matches!(self.phase(), EVICTED | RESPONDED_EVICTED) {
             return;
         }
-        let mut senders = self.0.admission.lock();
-        let unauthenticated = senders.unauthenticated.remove(self.0.id);
+        let mut uploads = self.0.admission.lock();
+        let unauthenticated = uploads.unauthenticated.remove(self.0.id);
         if !unauthenticated {
-            senders.authenticated.remove(self.0.id);
+            uploads.authenticated.remove(self.0.id);
         }
-        drop(senders);
+        drop(uploads);
         if unauthenticated {
-            self.0.pulse.sends(false);
+            self.0.conn.count_upload(false);
         }
     }
 
-    /// It makes room for another. It has been removed from its group.
-    fn displace(&self) {
-        self.0.pulse.sends(false);
-        if self.step(SENDING, DISPLACED) || self.step(ANSWERED, ENDED) {
-            self.0.answering.wake();
-            self.0.reading.wake();
+    /// Aborts the upload in favour of another. It is already removed from its group.
+    fn evict(&self) {
+        self.0.conn.count_upload(false);
+        if self.transition(UPLOADING, EVICTED) || self.transition(RESPONDED, RESPONDED_EVICTED) {
+            self.0.response_waker.wake();
+            self.0.read_waker.wake();
         }
     }
 
-    fn step(&self, from: u8, to: u8) -> bool {
+    fn transition(&self, from: u8, to: u8) -> bool {
         let phase = &self.0.phase;
         phase
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -270,19 +271,19 @@ impl Sender {
         self.0.phase.load(Ordering::Acquire)
     }
 
-    /// Whether its body may be read on. While it is to be turned away this waits, for then its handler must
-    /// not answer.
-    pub(super) fn poll_reading(&self, cx: &mut Context<'_>) -> Poll<Result<(), SenderEnded>> {
-        self.0.reading.register(cx.waker());
+    /// Waits while the request is to be rejected, because then its handler must not respond; ready if the body may be
+    /// read.
+    pub(super) fn poll_may_read(&self, cx: &mut Context<'_>) -> Poll<Result<(), UploadAborted>> {
+        self.0.read_waker.register(cx.waker());
         match self.phase() {
-            DISPLACED | BUSY => Poll::Pending,
-            ENDED => Poll::Ready(Err(SenderEnded)),
+            EVICTED | BUSY => Poll::Pending,
+            RESPONDED_EVICTED => Poll::Ready(Err(UploadAborted)),
             _ => Poll::Ready(Ok(())),
         }
     }
 }
 
-impl fmt::Debug for Sender {
+impl fmt::Debug for PendingUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender")
             .field("id", &self.0.id)
@@ -290,51 +291,51 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// The body was ended in favour of other senders, after its request had been answered.
+/// Error of a body that was aborted in favour of other uploads after the response was sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("too many other requests are arriving")]
-pub(super) struct SenderEnded;
+#[error("too many other requests are being received")]
+pub(super) struct UploadAborted;
 
-/// A sender's request, until it is answered.
-pub(super) struct Answering(pub(super) Sender);
+/// An upload whose request has no response yet.
+pub(super) struct UnansweredUpload(pub(super) PendingUpload);
 
-impl Answering {
-    /// Why it must be turned away, if it must; the task is woken when that changes.
-    pub(super) fn turned_away(&self, cx: &Context<'_>) -> Option<TurnedAway> {
-        let refusal = |phase| match phase {
-            BUSY => Some(TurnedAway::Busy),
-            DISPLACED => Some(TurnedAway::TooManyArriving),
+impl UnansweredUpload {
+    /// Returns why the request must be rejected, if it must; the task is woken when that changes.
+    pub(super) fn rejection(&self, cx: &Context<'_>) -> Option<RejectReason> {
+        let reason_of = |phase| match phase {
+            BUSY => Some(RejectReason::Busy),
+            EVICTED => Some(RejectReason::TooManyUploads),
             _ => None,
         };
-        let Sender(state) = &self.0;
+        let PendingUpload(state) = &self.0;
         match self.0.phase() {
-            SENDING => {
-                state.answering.register(cx.waker());
-                refusal(self.0.phase())
+            UPLOADING => {
+                state.response_waker.register(cx.waker());
+                reason_of(self.0.phase())
             }
-            phase => refusal(phase),
+            phase => reason_of(phase),
         }
     }
 
-    /// Whether some of the body has not been read.
-    pub(super) fn is_unread(&self) -> bool {
-        let Sender(state) = &self.0;
-        let sending = matches!(self.0.phase(), SENDING | DISPLACED);
-        sending || state.abandoned.load(Ordering::Acquire)
+    /// Returns true if a part of the body has not been read.
+    pub(super) fn is_body_unread(&self) -> bool {
+        let PendingUpload(state) = &self.0;
+        let sending = matches!(self.0.phase(), UPLOADING | EVICTED);
+        sending || state.is_abandoned.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Answering {
+impl Drop for UnansweredUpload {
     fn drop(&mut self) {
-        let Sender(state) = &self.0;
-        match state.phase.swap(ANSWERED, Ordering::AcqRel) {
-            WORKING => {
-                let working = &state.admission.working;
+        let PendingUpload(state) = &self.0;
+        match state.phase.swap(RESPONDED, Ordering::AcqRel) {
+            IN_FLIGHT => {
+                let working = &state.admission.in_flight;
                 working.fetch_sub(1, Ordering::AcqRel);
             }
-            DISPLACED | BUSY => {
-                state.phase.store(ENDED, Ordering::Release);
-                state.reading.wake();
+            EVICTED | BUSY => {
+                state.phase.store(RESPONDED_EVICTED, Ordering::Release);
+                state.read_waker.wake();
             }
             _ => {}
         }

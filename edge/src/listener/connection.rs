@@ -1,15 +1,14 @@
-//! One connection, from its first byte to its last: the handshake under a deadline, then HTTP/1.1 or
-//! HTTP/2 as the two sides agreed.
+//! Serves one connection: the TLS handshake with a timeout, then HTTP/1.1 or HTTP/2 as negotiated by ALPN.
 
-use super::addresses::Entered;
-use super::frames::CountedFrames;
-use super::pulse::{Order, Pulse};
-use super::records::Records;
-use super::service::Desk;
+use super::addresses::AddressAdmission;
+use super::conn_registry::{ConnState, ShutdownOrder};
+use super::frames::FrameLimitedIo;
+use super::reject_rewriter::RejectRewriter;
+use super::service::ConnService;
+use super::tls_records::TlsRecordTracker;
+use super::tracked_socket::TrackedSocket;
 use super::transfer::StreamExecutor;
-use super::unread::Explained;
-use super::wire::Wire;
-use super::{Peer, Shared};
+use super::{ListenerShared, Peer};
 use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use axum::Router;
@@ -32,248 +31,254 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-/// Room for reading and for writing on one HTTP/1.1 connection. More would serve large bodies a
-/// little faster, and a crowd of slow ones much worse.
-const BUFFER: usize = 64 * 1024;
-/// What may come on one HTTP/2 stream, and on all of a connection, before somebody reads it.
-const WINDOW: (u32, u32) = (256 * 1024, 1024 * 1024);
-/// The first byte of a TLS handshake.
+/// Read and write buffer size of an HTTP/1.1 connection. More would serve large bodies a little faster, but many slow
+/// connections much worse.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Flow-control windows of an HTTP/2 stream and of the whole connection.
+const H2_WINDOWS: (u32, u32) = (256 * 1024, 1024 * 1024);
+/// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
-/// How much of a plain request is read before the connection is closed, so that it is not reset
-/// before its answer is read.
-const PLAIN_LONGEST: usize = 16 * 1024;
-const PLAIN_PATIENCE: Duration = Duration::from_secs(2);
-const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+/// Maximum bytes of a plain-HTTP request that are read before the connection is closed, so that it is not reset before
+/// its response is read.
+const MAX_PLAIN_REQUEST_BYTES: usize = 16 * 1024;
+const PLAIN_REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+const USE_HTTPS_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: text/plain; charset=utf-8\r\n\
-    content-length: 57\r\n\
+    content-length: 53\r\n\
     connection: close\r\n\r\n\
-    this door speaks HTTPS: begin the address with https://\r\n";
+    this server requires HTTPS: use an https:// address\r\n";
 
-/// A connection that has just been accepted.
-pub(super) struct Newcomer {
+/// An accepted connection.
+pub(super) struct AcceptedConn {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,
     pub(super) permit: OwnedSemaphorePermit,
-    /// None where HTTP is spoken plainly.
+    /// None for plain HTTP.
     pub(super) tls: Option<Arc<ServerConfig>>,
 }
 
-/// How many headers of a request hyper takes unless it is told otherwise; a test of the limits sees to it.
-const HYPER_HEADERS: usize = 100;
+/// Default header limit of hyper; a test of the limits checks it.
+const HYPER_DEFAULT_HEADERS: usize = 100;
 
-/// How HTTP is spoken, decided once for all connections.
-pub(super) struct Protocols {
+/// HTTP configuration, shared by all connections.
+pub(super) struct HttpProtocols {
     http1: http1::Builder,
 }
 
-impl Protocols {
+impl HttpProtocols {
     pub(super) fn new(limits: &HttpLimits) -> Self {
         let mut http1 = http1::Builder::new();
         http1
-            // The sweep does this, for less.
+            // The sweep does this at lower cost.
             .header_read_timeout(None)
             .max_header_size(limits.header_bytes)
-            .max_buf_size(BUFFER.max(limits.header_bytes));
-        // Told its own number, hyper would prepare the room for as many headers at every request.
-        if limits.headers != HYPER_HEADERS {
+            .max_buf_size(BUFFER_BYTES.max(limits.header_bytes));
+        // With an explicit limit, even the default, hyper allocates the header slots for every request.
+        if limits.headers != HYPER_DEFAULT_HEADERS {
             http1.max_headers(limits.headers);
         }
         Self { http1 }
     }
 
-    /// HTTP/2 on a connection whose streams `executor` runs.
+    /// Returns the HTTP/2 configuration of a connection whose streams `executor` runs.
     fn http2(limits: &HttpLimits, executor: StreamExecutor) -> http2::Builder<StreamExecutor> {
         let mut http2 = http2::Builder::new(executor);
         http2
             .timer(TokioTimer::new())
-            .max_concurrent_streams(limits.streams)
+            .max_concurrent_streams(limits.http2_streams)
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-            .initial_stream_window_size(WINDOW.0)
-            .initial_connection_window_size(WINDOW.1)
-            .max_send_buf_size(BUFFER)
-            // Streams that are opened and reset at once are work for nothing (CVE-2023-44487).
+            .initial_stream_window_size(H2_WINDOWS.0)
+            .initial_connection_window_size(H2_WINDOWS.1)
+            .max_send_buf_size(BUFFER_BYTES)
+            // Streams that are opened and reset at once are wasted work (CVE-2023-44487).
             .max_pending_accept_reset_streams(20)
             .max_local_error_reset_streams(64)
-            .keep_alive_interval(limits.ping)
-            .keep_alive_timeout(limits.ping);
+            .keep_alive_interval(limits.http2_ping_interval)
+            .keep_alive_timeout(limits.http2_ping_interval);
         http2
     }
 }
 
-/// Speaks with a newcomer until it goes.
-pub(super) async fn welcome(
-    newcomer: Newcomer,
+/// Serves an accepted connection until it is closed.
+pub(super) async fn serve_connection(
+    accepted: AcceptedConn,
     app: Router,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerShared>,
     stop: CancellationToken,
 ) {
-    let Newcomer {
+    let AcceptedConn {
         stream,
         address,
         permit,
         tls,
-    } = newcomer;
-    let entry = shared.pulses.enter();
-    let pulse = Arc::clone(entry.pulse());
+    } = accepted;
+    let registration = shared.registry.register();
+    let conn = Arc::clone(registration.conn());
     let prefix = AddressPrefix::from_address(address.ip());
-    pulse.set_prefix(prefix);
+    conn.set_prefix(prefix);
     if tls.is_some() {
-        pulse.set_encrypted();
+        conn.set_uses_tls();
     }
-    let slot = match shared.addresses.enter(prefix, &pulse) {
-        Entered::Now(slot) => slot,
-        Entered::InPlaceOfAnother(slot) => {
-            shared.metrics.connection_refused("displaced");
+    let slot = match shared.addresses.admit(prefix, &conn) {
+        AddressAdmission::Admitted(slot) => slot,
+        AddressAdmission::AdmittedByEviction(slot) => {
+            shared.metrics.record_connection_rejected("displaced");
             slot
         }
-        Entered::Refused => return shared.metrics.connection_refused("address_share"),
+        AddressAdmission::Rejected => {
+            return shared.metrics.record_connection_rejected("address_share");
+        }
     };
-    let wire = Wire {
+    let wire = TrackedSocket {
         stream,
-        entry,
-        records: tls.is_some().then(Records::default),
-        handshake: 0,
-        _open: shared.metrics.connection(),
+        registration,
+        records: tls.is_some().then(TlsRecordTracker::default),
+        handshake_bytes: 0,
+        _open: shared.metrics.track_connection(),
         _permit: permit,
         _address: slot,
     };
-    // In a box of its own, for a handshake needs much room and a connection is kept much longer.
-    let greeting = Box::pin({
-        let pulse = Arc::clone(&pulse);
+    // Boxed separately: a handshake needs much memory, and the connection lives much longer.
+    let handshake = Box::pin({
+        let conn = Arc::clone(&conn);
         async move {
             let Some(tls) = tls else {
                 let _ = wire.stream.set_nodelay(true);
                 let peer = Peer {
                     address,
                     certificate: None,
-                    vouched: None,
+                    platform_identity: None,
                 };
-                return Some(speak(wire, false, peer, app, shared, pulse));
+                return Some(serve_http(wire, false, peer, app, shared, conn));
             };
-            match greet(wire, tls, shared.limits.handshake).await {
+            match tls_handshake(wire, tls, shared.limits.handshake_timeout).await {
                 Ok(stream) => {
-                    shared.metrics.handshake("ok");
-                    let (multiplexed, peer) = agreed(&stream, address);
-                    Some(speak(stream, multiplexed, peer, app, shared, pulse))
+                    shared.metrics.record_handshake("ok");
+                    let (multiplexed, peer) = negotiated(&stream, address);
+                    Some(serve_http(stream, multiplexed, peer, app, shared, conn))
                 }
-                Err(why) => {
-                    shared.metrics.handshake(why);
+                Err(outcome) => {
+                    shared.metrics.record_handshake(outcome);
                     None
                 }
             }
         }
     });
-    let spoken = tokio::select! {
+    let serving = tokio::select! {
         () = stop.cancelled() => return,
-        () = until_cut(&pulse) => return,
-        spoken = greeting => spoken,
+        () = until_aborted(&conn) => return,
+        spoken = handshake => spoken,
     };
     drop(stop);
-    if let Some(spoken) = spoken {
-        spoken.await;
-        pulse.release();
+    if let Some(serving) = serving {
+        serving.await;
+        conn.end_http();
     }
 }
 
-/// Waits until the connection is told to close now.
-async fn until_cut(pulse: &Pulse) {
-    poll_fn(|cx| match pulse.order(cx.waker()) {
-        Order::Cut => Poll::Ready(()),
-        Order::Go | Order::Close => Poll::Pending,
+/// Waits until the connection is ordered to abort.
+async fn until_aborted(conn: &ConnState) {
+    poll_fn(|cx| match conn.poll_order(cx.waker()) {
+        ShutdownOrder::Abort => Poll::Ready(()),
+        ShutdownOrder::KeepOpen | ShutdownOrder::Close => Poll::Pending,
     })
     .await;
 }
 
-/// What the handshake agreed: whether it is HTTP/2, and who is at the other end.
-fn agreed(stream: &TlsStream<Wire>, address: SocketAddr) -> (bool, Peer) {
+/// Returns the result of the handshake: true for HTTP/2 (ALPN), and the peer.
+fn negotiated(stream: &TlsStream<TrackedSocket>, address: SocketAddr) -> (bool, Peer) {
     let session = stream.get_ref().1;
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer {
         address,
         certificate: certificate.map(|leaf| Sha256::digest(leaf).into()),
-        vouched: None,
+        platform_identity: None,
     };
     (session.alpn_protocol() == Some(b"h2"), peer)
 }
 
-/// HTTP on a connection.
+/// Serves HTTP on a connection.
 ///
-/// This is no async function, and connections are in boxes of exactly their size: as locals of a
-/// future they would be kept several times over, for as long as the connection is open.
-fn speak(
+/// Not an async function, and connections are boxed individually: as locals of a future they would be stored several
+/// times over, for as long as the connection is open.
+fn serve_http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    multiplexed: bool,
+    is_http2: bool,
     peer: Peer,
     app: Router,
-    shared: Arc<Shared>,
-    pulse: Arc<Pulse>,
+    shared: Arc<ListenerShared>,
+    conn: Arc<ConnState>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let executor = multiplexed.then(StreamExecutor::default);
-    let desk = Arc::new(Desk {
+    let executor = is_http2.then(StreamExecutor::default);
+    let service = Arc::new(ConnService {
         app,
         streams: executor.clone(),
         prefix: AddressPrefix::from_address(peer.address.ip()),
         peer: Arc::new(peer),
-        pulse: Arc::clone(&pulse),
+        conn: Arc::clone(&conn),
         shared: Arc::clone(&shared),
     });
-    let service = service_fn(move |request| Arc::clone(&desk).answer(request));
-    pulse.drive(multiplexed);
-    // An error is about one caller, who knows it already: there is nothing to do and, as callers can
-    // make as many as they like, nothing to log.
+    let service = service_fn(move |request| Arc::clone(&service).handle(request));
+    conn.start_http(is_http2);
+    // An error concerns one client, which knows it already. It is not logged, because clients can cause any number of
+    // them.
     if let Some(executor) = executor {
-        let frames = CountedFrames::new(stream, Arc::clone(&shared.metrics), Arc::clone(&pulse));
+        let frames = FrameLimitedIo::new(stream, Arc::clone(&shared.metrics), Arc::clone(&conn));
         let io = TokioIo::new(frames);
-        let http2 = Protocols::http2(&shared.limits, executor);
+        let http2 = HttpProtocols::http2(&shared.limits, executor);
         let connection = Box::pin(http2.serve_connection(io, service));
-        Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
+        Box::pin(poll_with_shutdown(connection, conn, |it| {
+            it.graceful_shutdown()
+        }))
     } else {
-        let io = TokioIo::new(Explained::new(
+        let io = TokioIo::new(RejectRewriter::new(
             stream,
             Arc::clone(&shared),
-            Arc::clone(&pulse),
+            Arc::clone(&conn),
         ));
         let connection = shared.protocols.http1.serve_connection(io, service);
         let connection = Box::pin(connection.with_upgrades());
-        Box::pin(drive(connection, pulse, |it| it.graceful_shutdown()))
+        Box::pin(poll_with_shutdown(connection, conn, |it| {
+            it.graceful_shutdown()
+        }))
     }
 }
 
-/// Runs the connection to its end, and passes on what it is ordered to do.
-async fn drive<C: Future>(
+/// Polls the connection to its end, and applies shutdown orders.
+async fn poll_with_shutdown<C: Future>(
     mut connection: Pin<Box<C>>,
-    pulse: Arc<Pulse>,
+    conn: Arc<ConnState>,
     close: impl Fn(Pin<&mut C>),
 ) {
     let mut closing = false;
     poll_fn(|cx| {
-        match pulse.order(cx.waker()) {
-            Order::Go => {}
-            Order::Close => {
+        match conn.poll_order(cx.waker()) {
+            ShutdownOrder::KeepOpen => {}
+            ShutdownOrder::Close => {
                 if !std::mem::replace(&mut closing, true) {
                     close(connection.as_mut());
                 }
             }
-            Order::Cut => return Poll::Ready(()),
+            ShutdownOrder::Abort => return Poll::Ready(()),
         }
         connection.as_mut().poll(cx).map(|_| ())
     })
     .await;
 }
 
-/// The TLS handshake, or a word for why there was none.
-async fn greet(
-    wire: Wire,
+/// Performs the TLS handshake. Returns the outcome label on failure.
+async fn tls_handshake(
+    wire: TrackedSocket,
     tls: Arc<ServerConfig>,
     limit: Duration,
-) -> Result<TlsStream<Wire>, &'static str> {
-    // Answers are written whole, so there is nothing to be gained by waiting for more.
-    wire.stream.set_nodelay(true).map_err(|_| "gone")?;
+) -> Result<TlsStream<TrackedSocket>, &'static str> {
+    // Responses are written completely, so waiting for more data (Nagle) gains nothing.
+    wire.stream.set_nodelay(true).map_err(|_| "disconnected")?;
     timeout(limit, async {
         let mut first = [0];
         match wire.stream.peek(&mut first).await {
             Ok(1) => {}
-            _ => return Err("gone"),
+            _ => return Err("disconnected"),
         }
         match first {
             [TLS_HANDSHAKE] => TlsAcceptor::from(tls)
@@ -281,7 +286,7 @@ async fn greet(
                 .await
                 .map_err(|_| "failed"),
             [byte] if byte.is_ascii_alphabetic() => {
-                explain(wire).await;
+                reply_use_https(wire).await;
                 Err("plain_http")
             }
             _ => Err("not_tls"),
@@ -291,21 +296,21 @@ async fn greet(
     .unwrap_or(Err("too_slow"))
 }
 
-/// Tells a caller who speaks plain HTTP what is wrong.
-async fn explain(mut wire: Wire) {
-    let talk = async {
-        wire.write_all(PLAIN_ANSWER).await?;
+/// Answers a plain-HTTP request with a hint to use https.
+async fn reply_use_https(mut wire: TrackedSocket) {
+    let reply = async {
+        wire.write_all(USE_HTTPS_RESPONSE).await?;
         wire.shutdown().await?;
-        let mut rest = [0; 1024];
+        let mut discarded = [0; 1024];
         let mut read = 0;
-        while read < PLAIN_LONGEST {
-            match wire.read(&mut rest).await? {
+        while read < MAX_PLAIN_REQUEST_BYTES {
+            match wire.read(&mut discarded).await? {
                 0 => break,
                 more => read += more,
             }
         }
         std::io::Result::Ok(())
     };
-    // Whether it was heard makes no difference to us.
-    let _ = timeout(PLAIN_PATIENCE, talk).await;
+    // Best effort.
+    let _ = timeout(PLAIN_REPLY_TIMEOUT, reply).await;
 }

@@ -1,11 +1,11 @@
-//! Follows the frames that arrive on an HTTP/2 connection, and ends the connection of a caller who sends
-//! many that ask for nothing: PRIORITY, WINDOW_UPDATE, PING, SETTINGS, RST_STREAM, empty DATA, CONTINUATION
-//! and unknown types. The HTTP library answers each for little work, but without an end.
+//! HTTP/2 frame flood protection. Tracks received frames and closes the connection of a client that sends many frames
+//! without a request: PRIORITY, WINDOW_UPDATE, PING, SETTINGS, RST_STREAM, empty DATA, CONTINUATION and unknown types.
+//! The HTTP library answers each at little cost, but without a limit.
 //!
-//! Each such frame is paid from a budget. Requests, their data and what we send fill it up again, because
-//! honest frames of this kind come with them. What is in the frames is not looked at.
+//! Each such frame is paid from a budget. Requests, their data and sent bytes refill it, because legitimate frames of
+//! this kind come with them. Only frame headers are parsed.
 
-use super::pulse::Pulse;
+use super::conn_registry::ConnState;
 use crate::telemetry::Metrics;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -14,25 +14,25 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// What precedes the first frame (RFC 9113, 3.4).
-const PREFACE: usize = 24;
-/// Length, type, flags and stream id (RFC 9113, 4.1).
-const HEAD: usize = 9;
+/// Length of the connection preface (RFC 9113, 3.4).
+const PREFACE_BYTES: usize = 24;
+/// Length of a frame header: length, type, flags and stream id (RFC 9113, 4.1).
+const FRAME_HEADER_BYTES: usize = 9;
 
-/// Frames that a caller may send at once beyond what the connection carries, and how many more a second.
-const BURST: i64 = 1_000;
-const PER_SECOND: i64 = 100;
+/// Budget of control frames beyond the traffic, and its refill per second.
+const BUDGET_BURST: i64 = 1_000;
+const BUDGET_PER_SECOND: i64 = 100;
 
-/// A request may bring a few frames of its own: priorities, and windows for its answer.
+/// Credit of a request, which may bring a few frames of its own: priorities, and windows for its response.
 const REQUEST_CREDIT: i64 = 4;
-/// A request that is opened and reset is work for nothing, so a reset costs more than a request brings.
+/// Cost of a reset. A request that is opened and reset is wasted work, so a reset costs more than a request earns.
 const RESET_COST: i64 = 8;
-/// New settings are applied to every stream.
+/// Cost of SETTINGS, which are applied to every stream.
 const SETTINGS_COST: i64 = 4;
-/// The data of a request pays for one frame in so many bytes.
-const RECEIVED_BYTES: usize = 64;
-/// What we send pays for one frame in so many bytes: two WINDOW_UPDATE for each small DATA frame.
-const SENT_BYTES: u64 = 32;
+/// Received DATA bytes that pay for one frame.
+const RECEIVED_BYTES_PER_CREDIT: usize = 64;
+/// Sent bytes that pay for one frame: two WINDOW_UPDATE for each small DATA frame.
+const SENT_BYTES_PER_CREDIT: u64 = 32;
 
 const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
@@ -44,42 +44,42 @@ const CONTINUATION: u8 = 0x9;
 /// Flags of DATA (RFC 9113, 6.1).
 const END_STREAM: u8 = 0x1;
 const PADDED: u8 = 0x8;
-/// A flag of HEADERS and CONTINUATION (RFC 9113, 6.2).
+/// Flag of HEADERS and CONTINUATION (RFC 9113, 6.2).
 const END_HEADERS: u8 = 0x4;
 
-/// Too many frames that ask for nothing.
+/// Error: too many control frames.
 #[derive(Debug, PartialEq, Eq)]
-struct Flood;
+struct FrameFlood;
 
-/// Where in the sequence of frames the connection is, and what is left of its budget.
-struct Frames {
-    /// Bytes to skip: the rest of the preface, or of a frame's payload.
+/// Position in the sequence of frames, and the remaining budget.
+struct FrameTracker {
+    /// Bytes to skip: the remainder of the preface, or of a frame's payload.
     skip: usize,
-    head: [u8; HEAD],
-    /// How much of the head has arrived.
-    filled: usize,
-    /// What has arrived of the header block that is open, in frames that are complete.
-    block: usize,
+    header: [u8; FRAME_HEADER_BYTES],
+    /// Received bytes of the frame header.
+    header_bytes: usize,
+    /// Received bytes of the open header block, in complete frames.
+    block_bytes: usize,
     budget: i64,
-    refilled: Instant,
-    /// Bytes that we sent and that have not been turned into budget.
-    sent: u64,
+    refilled_at: Instant,
+    /// Sent bytes that have not been converted to budget.
+    sent_bytes: u64,
 }
 
-impl Frames {
+impl FrameTracker {
     fn new() -> Self {
         Self {
-            skip: PREFACE,
-            head: [0; HEAD],
-            filled: 0,
-            block: 0,
-            budget: BURST,
-            refilled: Instant::now(),
-            sent: 0,
+            skip: PREFACE_BYTES,
+            header: [0; FRAME_HEADER_BYTES],
+            header_bytes: 0,
+            block_bytes: 0,
+            budget: BUDGET_BURST,
+            refilled_at: Instant::now(),
+            sent_bytes: 0,
         }
     }
 
-    fn follow(&mut self, mut bytes: &[u8]) -> std::result::Result<(), Flood> {
+    fn track(&mut self, mut bytes: &[u8]) -> std::result::Result<(), FrameFlood> {
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let skipped = self.skip.min(bytes.len());
@@ -88,74 +88,83 @@ impl Frames {
                 self.end_frame();
                 continue;
             }
-            let missing = (HEAD - self.filled).min(bytes.len());
-            let (some, rest) = bytes.split_at(missing);
-            for (to, from) in self.head.iter_mut().skip(self.filled).zip(some) {
+            let missing = (FRAME_HEADER_BYTES - self.header_bytes).min(bytes.len());
+            let (some, remaining) = bytes.split_at(missing);
+            for (to, from) in self.header.iter_mut().skip(self.header_bytes).zip(some) {
                 *to = *from;
             }
-            self.filled += missing;
-            bytes = rest;
-            if self.filled == HEAD {
-                self.filled = 0;
-                let [_, _, _, kind, flags, ..] = self.head;
+            self.header_bytes += missing;
+            bytes = remaining;
+            if self.header_bytes == FRAME_HEADER_BYTES {
+                self.header_bytes = 0;
+                let [_, _, _, kind, flags, ..] = self.header;
                 self.skip = self.length();
-                self.count(kind, flags, self.skip)?;
+                self.charge_frame(kind, flags, self.skip)?;
                 self.end_frame();
             }
         }
         Ok(())
     }
 
-    /// The length of the frame at hand.
+    /// Returns the payload length of the current frame.
     fn length(&self) -> usize {
-        let [high, middle, low, ..] = self.head;
+        let [high, middle, low, ..] = self.header;
         let length = u32::from_be_bytes([0, high, middle, low]);
         usize::try_from(length).unwrap_or(usize::MAX)
     }
 
-    /// If the frame at hand is complete and belongs to a header block, the block grows or ends.
+    /// If the current frame is complete and belongs to a header block, the block grows or ends.
     fn end_frame(&mut self) {
-        let [_, _, _, kind, flags, ..] = self.head;
+        let [_, _, _, kind, flags, ..] = self.header;
         if self.skip > 0 || !matches!(kind, HEADERS | CONTINUATION) {
             return;
         }
-        self.block = match flags & END_HEADERS {
-            0 => self.block.saturating_add(HEAD + self.length()),
+        self.block_bytes = match flags & END_HEADERS {
+            0 => self
+                .block_bytes
+                .saturating_add(FRAME_HEADER_BYTES + self.length()),
             _ => 0,
         };
     }
 
-    /// What has arrived of a frame that is incomplete.
-    fn incomplete(&self) -> usize {
+    /// Returns the received bytes of an incomplete frame.
+    fn incomplete_bytes(&self) -> usize {
         match self.skip {
-            0 => self.filled,
-            missing => HEAD + self.length().saturating_sub(missing),
+            0 => self.header_bytes,
+            missing => FRAME_HEADER_BYTES + self.length().saturating_sub(missing),
         }
     }
 
-    /// Reports what the HTTP library keeps until more arrives.
-    fn report(&self, pulse: &Pulse) {
-        let [_, _, _, kind, ..] = self.head;
-        let incomplete = self.incomplete();
+    /// Reports the bytes that the HTTP library buffers.
+    fn report_buffered(&self, conn: &ConnState) {
+        let [_, _, _, kind, ..] = self.header;
+        let incomplete = self.incomplete_bytes();
         let is_head = self.skip > 0 && matches!(kind, HEADERS | CONTINUATION);
-        let (frame, part_of_block) = match is_head || self.block > 0 {
+        let (frame, part_of_block) = match is_head || self.block_bytes > 0 {
             true => (0, incomplete),
             false => (incomplete, 0),
         };
-        let block = self.block.saturating_add(part_of_block);
-        pulse.heads().set_frames(frame, block, self.block > 0);
-        pulse.settle_heads();
+        let block = self.block_bytes.saturating_add(part_of_block);
+        conn.heads().set_frames(frame, block, self.block_bytes > 0);
+        conn.update_head_charge();
     }
 
-    fn count(&mut self, kind: u8, flags: u8, length: usize) -> std::result::Result<(), Flood> {
+    fn charge_frame(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        length: usize,
+    ) -> std::result::Result<(), FrameFlood> {
         match kind {
             HEADERS => self.earn(REQUEST_CREDIT),
-            // Padding brings nothing, however much there is.
-            DATA if flags & PADDED == 0 && length >= RECEIVED_BYTES => {
-                self.earn(i64::try_from(length / RECEIVED_BYTES).unwrap_or(BURST));
+            // Padding earns nothing, however much there is.
+            DATA if flags & PADDED == 0 && length >= RECEIVED_BYTES_PER_CREDIT => {
+                self.earn(
+                    i64::try_from(length / RECEIVED_BYTES_PER_CREDIT).unwrap_or(BUDGET_BURST),
+                );
             }
             DATA if flags & END_STREAM != 0 => {}
-            // The caller is about to go.
+            // The client is about to disconnect.
             GOAWAY => {}
             RST_STREAM => return self.pay(RESET_COST),
             SETTINGS => return self.pay(SETTINGS_COST),
@@ -165,46 +174,50 @@ impl Frames {
     }
 
     fn earn(&mut self, credit: i64) {
-        self.budget = self.budget.saturating_add(credit).min(BURST);
+        self.budget = self.budget.saturating_add(credit).min(BUDGET_BURST);
     }
 
-    fn pay(&mut self, cost: i64) -> std::result::Result<(), Flood> {
+    fn pay(&mut self, cost: i64) -> std::result::Result<(), FrameFlood> {
         self.budget -= cost;
         if self.budget >= 0 {
             return Ok(());
         }
-        // Only now is the clock asked, and what was sent counted: most connections never come here.
-        self.earn(i64::try_from(self.sent / SENT_BYTES).unwrap_or(BURST));
-        self.sent %= SENT_BYTES;
+        // The clock is read and sent bytes are converted only now: most connections never come here.
+        self.earn(i64::try_from(self.sent_bytes / SENT_BYTES_PER_CREDIT).unwrap_or(BUDGET_BURST));
+        self.sent_bytes %= SENT_BYTES_PER_CREDIT;
         let now = Instant::now();
-        let millis = now.saturating_duration_since(self.refilled).as_millis();
+        let millis = now.saturating_duration_since(self.refilled_at).as_millis();
         let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-        self.earn(millis.saturating_mul(PER_SECOND) / 1_000);
-        self.refilled = now;
-        if self.budget >= 0 { Ok(()) } else { Err(Flood) }
+        self.earn(millis.saturating_mul(BUDGET_PER_SECOND) / 1_000);
+        self.refilled_at = now;
+        if self.budget >= 0 {
+            Ok(())
+        } else {
+            Err(FrameFlood)
+        }
     }
 
     fn add_sent(&mut self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.sent = self.sent.saturating_add(bytes);
+        self.sent_bytes = self.sent_bytes.saturating_add(bytes);
     }
 }
 
-/// An HTTP/2 connection whose incoming frames are counted.
-pub(super) struct CountedFrames<S> {
+/// HTTP/2 connection with frame flood protection.
+pub(super) struct FrameLimitedIo<S> {
     stream: S,
-    frames: Frames,
+    frames: FrameTracker,
     metrics: Arc<Metrics>,
-    pulse: Arc<Pulse>,
+    conn: Arc<ConnState>,
 }
 
-impl<S> CountedFrames<S> {
-    pub(super) fn new(stream: S, metrics: Arc<Metrics>, pulse: Arc<Pulse>) -> Self {
+impl<S> FrameLimitedIo<S> {
+    pub(super) fn new(stream: S, metrics: Arc<Metrics>, conn: Arc<ConnState>) -> Self {
         Self {
             stream,
-            frames: Frames::new(),
+            frames: FrameTracker::new(),
             metrics,
-            pulse,
+            conn,
         }
     }
 
@@ -216,7 +229,7 @@ impl<S> CountedFrames<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for CountedFrames<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FrameLimitedIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -225,17 +238,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountedFrames<S> {
         let this = &mut *self;
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
-        let arrived = buf.filled().get(before..).unwrap_or_default();
-        this.frames.follow(arrived).map_err(|Flood| {
-            this.metrics.cut_off("frame_flood", 1);
+        let received = buf.filled().get(before..).unwrap_or_default();
+        this.frames.track(received).map_err(|FrameFlood| {
+            this.metrics.record_client_terminations("frame_flood", 1);
             Error::new(ErrorKind::ConnectionAborted, "too many control frames")
         })?;
-        this.frames.report(&this.pulse);
+        this.frames.report_buffered(&this.conn);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for CountedFrames<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FrameLimitedIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -276,53 +289,53 @@ mod tests {
 
     fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
-        frame.resize(HEAD + usize::from(length), b'x');
+        frame.resize(FRAME_HEADER_BYTES + usize::from(length), b'x');
         frame
     }
 
-    fn after_preface() -> Frames {
-        let mut frames = Frames::new();
-        frames.follow(&[b'P'; PREFACE]).unwrap();
+    fn after_preface() -> FrameTracker {
+        let mut frames = FrameTracker::new();
+        frames.track(&[b'P'; PREFACE_BYTES]).unwrap();
         frames
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_are_found_however_the_bytes_are_cut() {
-        let mut bytes = vec![b'P'; PREFACE];
-        for _ in 0..=BURST {
+    async fn frame_flood_is_detected_across_any_chunking() {
+        let mut bytes = vec![b'P'; PREFACE_BYTES];
+        for _ in 0..=BUDGET_BURST {
             bytes.extend(frame(WINDOW_UPDATE, 0, 4));
         }
         for size in [1, 2, 7, 9, 13, 1_000, bytes.len()] {
-            let mut frames = Frames::new();
-            let followed = bytes.chunks(size).try_for_each(|some| frames.follow(some));
-            assert_eq!(followed, Err(Flood), "pieces of {size} bytes");
+            let mut frames = FrameTracker::new();
+            let tracked = bytes.chunks(size).try_for_each(|some| frames.track(some));
+            assert_eq!(tracked, Err(FrameFlood), "chunks of {size} bytes");
         }
-        let mut frames = Frames::new();
-        frames.follow(&bytes[..bytes.len() - 13]).unwrap();
+        let mut frames = FrameTracker::new();
+        frames.track(&bytes[..bytes.len() - 13]).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn open_header_block_is_followed_however_the_bytes_are_cut() {
+    async fn open_header_block_is_tracked_across_any_chunking() {
         let start = [frame(DATA, 0, 70), frame(HEADERS, 0, 100)].concat();
         let more = frame(CONTINUATION, 0, 50);
         let end = frame(CONTINUATION, END_HEADERS, 30);
         for size in [1, 2, 7, 9, 13, 1_000] {
             let mut frames = after_preface();
-            let mut follow = |bytes: &[u8]| {
-                let followed = bytes.chunks(size).try_for_each(|some| frames.follow(some));
-                assert_eq!(followed, Ok(()));
-                (frames.block, frames.incomplete())
+            let mut track = |bytes: &[u8]| {
+                let tracked = bytes.chunks(size).try_for_each(|some| frames.track(some));
+                assert_eq!(tracked, Ok(()));
+                (frames.block_bytes, frames.incomplete_bytes())
             };
-            assert_eq!(follow(&start), (109, 0), "pieces of {size} bytes");
-            assert_eq!(follow(&more[..20]), (109, 20));
-            assert_eq!(follow(&more[20..]), (109 + 59, 0));
-            assert_eq!(follow(&end[..5]), (109 + 59, 5));
-            assert_eq!(follow(&end[5..]), (0, 0));
+            assert_eq!(track(&start), (109, 0), "chunks of {size} bytes");
+            assert_eq!(track(&more[..20]), (109, 20));
+            assert_eq!(track(&more[20..]), (109 + 59, 0));
+            assert_eq!(track(&end[..5]), (109 + 59, 5));
+            assert_eq!(track(&end[5..]), (0, 0));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_kind_of_empty_frame_is_a_flood_in_the_end() {
+    async fn every_kind_of_control_frame_can_be_a_flood() {
         for (kind, flags, length) in [
             (0x0, 0, 0),
             (0x0, PADDED, 200),
@@ -335,24 +348,24 @@ mod tests {
             (0xee, 0, 0),
         ] {
             let (mut frames, frame) = (after_preface(), frame(kind, flags, length));
-            let sent = (0..2 * BURST).find(|_| frames.follow(&frame).is_err());
-            assert!(sent.is_some_and(|sent| sent <= BURST), "type {kind}");
+            let sent = (0..2 * BUDGET_BURST).find(|_| frames.track(&frame).is_err());
+            assert!(sent.is_some_and(|sent| sent <= BUDGET_BURST), "type {kind}");
         }
         // A request that is reset at once pays for both.
         let mut frames = after_preface();
         let pair = [frame(HEADERS, 0, 30), frame(RST_STREAM, 0, 4)].concat();
-        assert!((0..BURST).any(|_| frames.follow(&pair).is_err()));
+        assert!((0..BUDGET_BURST).any(|_| frames.track(&pair).is_err()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn frames_that_come_with_traffic_are_none() {
+    async fn control_frames_with_traffic_are_no_flood() {
         let mut frames = after_preface();
         let update = frame(WINDOW_UPDATE, 0, 4);
-        for _ in 0..100 * BURST {
+        for _ in 0..100 * BUDGET_BURST {
             // A small event, and a client that opens both windows for it.
             frames.add_sent(64);
-            frames.follow(&update).unwrap();
-            frames.follow(&update).unwrap();
+            frames.track(&update).unwrap();
+            frames.track(&update).unwrap();
         }
         let mut frames = after_preface();
         let request = [
@@ -363,15 +376,15 @@ mod tests {
             frame(WINDOW_UPDATE, 0, 4),
         ]
         .concat();
-        for _ in 0..100 * BURST {
-            frames.follow(&request).unwrap();
+        for _ in 0..100 * BUDGET_BURST {
+            frames.track(&request).unwrap();
         }
-        // Nor are those that come at leisure.
+        // Neither are slow ones.
         let ping = frame(0x6, 0, 8);
         let mut frames = after_preface();
-        for _ in 0..100 * BURST {
+        for _ in 0..100 * BUDGET_BURST {
             tokio::time::advance(Duration::from_millis(10)).await;
-            frames.follow(&ping).unwrap();
+            frames.track(&ping).unwrap();
         }
     }
 }

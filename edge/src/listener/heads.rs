@@ -1,60 +1,60 @@
-//! Memory of bytes that have arrived and belong to no request yet: a handshake, an incomplete TLS record, an
-//! unfinished head, an open header block of HTTP/2. Each connection is bounded by the limits of its head, but there
-//! are many connections, so all of them together and those of one address are bounded too.
+//! Memory limit for received bytes that belong to no request yet: a handshake, an incomplete TLS record, a partial
+//! head, an open HTTP/2 header block. Each connection is bounded by its head limits, but there are many connections,
+//! so all of them together and those of one address are bounded too.
 //!
-//! A connection counts in numbers of its own. Only one that holds more than [`FREE`] bytes counts in the totals, so
-//! an ordinary request touches nothing that connections share.
+//! A connection counts in its own fields. Only one that holds more than [`FREE_BYTES`] counts in the totals, so an
+//! ordinary request touches no shared state.
 
 #[cfg(test)]
 mod tests;
 mod total;
 
-pub(super) use total::{First, HeadTotal};
+pub(super) use total::{EvictionOrder, HeadTotal};
 
-use super::addresses::Addresses;
+use super::addresses::AddressTable;
 use crate::budget::AddressPrefix;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What is not counted. A connection has buffers of this size before the first byte arrives.
-const FREE: usize = 4 * 1024;
-/// What is counted for each 4 KiB: the TLS and HTTP libraries double their buffers as they grow.
-const CHARGE: u64 = 8 * 1024;
-/// What an HTTP/2 header block counts at least once a part of it has been decoded. A field of one byte can refer to
-/// a table, and then takes a hundred bytes.
-const OPEN_BLOCK: usize = 32 * 1024;
-/// What bytes behind a running request of HTTP/1.1 count at least, if they are more than [`FREE`]. The HTTP library
+/// Bytes that are not counted. A connection has buffers of this size before the first byte arrives.
+const FREE_BYTES: usize = 4 * 1024;
+/// Charge for each 4 KiB: the TLS and HTTP libraries double their buffers as they grow.
+const CHARGE_PER_STEP: u64 = 8 * 1024;
+/// Minimum charge of an HTTP/2 header block of which a part has been decoded. A field of one byte can refer to a table,
+/// and then takes a hundred bytes.
+const MIN_OPEN_BLOCK_BYTES: usize = 32 * 1024;
+/// Minimum charge of bytes behind a running HTTP/1.1 request, if they are more than [`FREE_BYTES`]. The HTTP library
 /// reads once and no more; the TLS library may hold as much again.
-const BEHIND_REQUEST: usize = 32 * 1024;
-/// The most that the HTTP library buffers of what has arrived on an HTTP/1.1 connection.
-const READ_BUFFER: usize = 64 * 1024;
-/// What a head may differ from the estimate of its size.
-const TOLERANCE: usize = 1024;
-/// A header block that is open for so long on a connection with running requests. Other frames cannot arrive until
-/// it ends, so an honest client sends it at once.
-const BLOCK_PATIENCE: Duration = Duration::from_secs(1);
+const MIN_PIPELINED_BYTES: usize = 32 * 1024;
+/// Maximum bytes that the HTTP library buffers on an HTTP/1.1 connection.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Tolerated error of the estimated size of a head.
+const HEAD_ESTIMATE_TOLERANCE: usize = 1024;
+/// Time that a header block may be open on a connection with active requests before it may be evicted. Other frames
+/// cannot arrive until it ends, so a well-behaved client sends it at once.
+const OPEN_BLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The memory that is counted for so many bytes.
+/// Returns the memory charged for so many bytes.
 fn charge(bytes: usize) -> u64 {
-    if bytes <= FREE {
+    if bytes <= FREE_BYTES {
         return 0;
     }
-    let steps = u64::try_from(bytes.div_ceil(FREE)).unwrap_or(u64::MAX);
-    steps.saturating_mul(CHARGE)
+    let steps = u64::try_from(bytes.div_ceil(FREE_BYTES)).unwrap_or(u64::MAX);
+    steps.saturating_mul(CHARGE_PER_STEP)
 }
 
-/// A sum of charges, and its limit.
+/// Sum of charges, and its limit.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct ChargeTotal {
     limit: u64,
     charged: AtomicU64,
-    /// Connections are searched for when the sum exceeds this: the limit, or more if a search did not find enough.
+    /// Sum above which connections to close are searched: the limit, or more if a search did not find enough.
     search_above: AtomicU64,
 }
 
-impl Tally {
+impl ChargeTotal {
     pub(super) fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -67,7 +67,7 @@ impl Tally {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Adds to the sum. Says whether connections must be closed.
+    /// Adds to the sum. Returns true if connections must be closed.
     fn add(&self, bytes: u64) -> bool {
         let sum = self.charged.fetch_add(bytes, Ordering::Relaxed) + bytes;
         sum > self.search_above.load(Ordering::Relaxed)
@@ -84,7 +84,7 @@ impl Tally {
         self.charged() > self.limit
     }
 
-    /// How much must be released. It is a quarter of the limit more than necessary, so that searches are rare.
+    /// Returns the excess to release. It is a quarter of the limit more than necessary, so that searches are rare.
     fn excess(&self) -> u64 {
         match self.charged() {
             charged if charged > self.limit => charged - (self.limit - self.limit / 4),
@@ -92,66 +92,66 @@ impl Tally {
         }
     }
 
-    /// Connections were closed. If they were too few, there is no other search until the sum has grown.
-    pub(super) fn searched(&self) {
-        let above = match self.is_exceeded() {
+    /// Records a finished search. If it closed too little, there is no other search until the sum has grown.
+    pub(super) fn finish_search(&self) {
+        let threshold = match self.is_exceeded() {
             true => self.charged().saturating_add(self.limit / 8),
             false => self.limit,
         };
-        self.search_above.store(above, Ordering::Relaxed);
+        self.search_above.store(threshold, Ordering::Relaxed);
     }
 }
 
-/// Where the charges of a connection count.
+/// Totals that the charges of a connection count in.
 #[derive(Debug)]
-pub(super) struct Account {
-    pub(super) addresses: Arc<Addresses>,
+pub(super) struct HeadAccount {
+    pub(super) addresses: Arc<AddressTable>,
     pub(super) prefix: AddressPrefix,
-    pub(super) of_address: Arc<Tally>,
+    pub(super) of_address: Arc<ChargeTotal>,
 }
 
-/// Whether requests run on a connection.
+/// Activity of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Use {
-    /// None does.
+pub(super) enum ConnActivity {
+    /// No active request.
     Idle,
-    /// One of HTTP/1.1.
+    /// An active HTTP/1.1 request.
     Http1,
-    /// Some of HTTP/2.
-    Multiplexed,
+    /// Active HTTP/2 requests.
+    Http2,
 }
 
-/// The bytes of one connection that belong to no request.
+/// Bytes of one connection that belong to no request.
 #[derive(Debug, Default)]
 pub(super) struct HeadMeter {
-    account: OnceLock<Account>,
-    /// Of the handshake, then of a TLS record that is incomplete.
-    record: AtomicUsize,
-    /// Of an unfinished head of HTTP/1.1, or of an incomplete frame of HTTP/2.
-    buffered: AtomicUsize,
-    /// Those of HTTP/1.1 that arrived since the last request ended.
-    while_idle: AtomicUsize,
-    /// The body of a request of HTTP/1.1 is arriving, so what is buffered may belong to it.
-    body_arrives: AtomicBool,
-    /// Of an open header block of HTTP/2.
-    block: AtomicUsize,
-    /// What is counted for all of this.
+    account: OnceLock<HeadAccount>,
+    /// Bytes of the handshake, then of an incomplete TLS record.
+    record_bytes: AtomicUsize,
+    /// Bytes of a partial HTTP/1.1 head, or of an incomplete HTTP/2 frame.
+    buffered_bytes: AtomicUsize,
+    /// HTTP/1.1 bytes received since the last request ended.
+    idle_bytes: AtomicUsize,
+    /// The body of an HTTP/1.1 request is being received, so buffered bytes may belong to it.
+    receiving_body: AtomicBool,
+    /// Bytes of an open HTTP/2 header block.
+    block_bytes: AtomicUsize,
+    /// Current charge.
     charged: AtomicU64,
-    /// When something began to be counted, in milliseconds by the clock of the listener.
-    since: AtomicU64,
+    /// Start of the current charge, in milliseconds of the listener's clock.
+    charged_since: AtomicU64,
     /// Nothing is counted any more.
     ended: AtomicBool,
-    closing: Mutex<Closing>,
+    closing: Mutex<ClosingState>,
 }
 
-/// Whether a connection is being closed because of what it holds.
+/// State of closing a connection because of its charge.
 #[derive(Debug, Default)]
-enum Closing {
+enum ClosingState {
     #[default]
     No,
-    /// It was told to, when so much was counted for it.
-    Told(u64),
-    /// Its socket is dropped.
+    /// Requested, when so much was charged.
+    Requested(u64),
+    /// The socket is dropped.
     Done,
 }
 
@@ -160,174 +160,178 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl HeadMeter {
-    /// Opens the account, once the address is known.
-    pub(super) fn open(&self, account: Account) {
-        // It is set once, when the connection is accepted.
+    /// Sets the account, once the address is known.
+    pub(super) fn set_account(&self, account: HeadAccount) {
+        // Set once, when the connection is accepted.
         let _ = self.account.set(account);
     }
 
-    /// Bytes of the handshake, or of an incomplete TLS record.
+    /// Sets the bytes of the handshake, or of an incomplete TLS record.
     pub(super) fn set_record(&self, bytes: usize) {
-        self.record.store(bytes, Ordering::Relaxed);
+        self.record_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes arrived on an HTTP/1.1 connection. One task reads a connection, so plain stores are enough.
+    /// Adds bytes received on an HTTP/1.1 connection. One task reads a connection, so plain stores are enough.
     pub(super) fn add_received(&self, bytes: usize, is_idle: bool) {
         let add = |to: &AtomicUsize| {
             let sum = to.load(Ordering::Relaxed).saturating_add(bytes);
             to.store(sum, Ordering::Relaxed);
         };
-        add(&self.buffered);
+        add(&self.buffered_bytes);
         if is_idle {
-            add(&self.while_idle);
+            add(&self.idle_bytes);
         }
     }
 
-    /// A head of HTTP/1.1 of at least so many bytes is complete. What arrived after it, in the same read, stays.
+    /// Records a complete HTTP/1.1 head of at least so many bytes. Bytes received after it, in the same read, stay.
     pub(super) fn finish_head(&self, bytes: usize) {
-        let buffered = self.buffered.load(Ordering::Relaxed);
-        let while_idle = self.while_idle.load(Ordering::Relaxed);
-        let mut left = buffered.saturating_sub(bytes);
-        // If the head needed another read, what is left arrived with that one.
+        let buffered = self.buffered_bytes.load(Ordering::Relaxed);
+        let while_idle = self.idle_bytes.load(Ordering::Relaxed);
+        let mut remaining = buffered.saturating_sub(bytes);
+        // If the head needed another read, the remainder arrived with that one.
         if while_idle > 0 {
-            left = left.min(while_idle);
+            remaining = remaining.min(while_idle);
         }
-        if left < TOLERANCE {
-            left = 0;
+        if remaining < HEAD_ESTIMATE_TOLERANCE {
+            remaining = 0;
         }
-        self.buffered.store(left, Ordering::Relaxed);
-        self.while_idle.store(0, Ordering::Relaxed);
+        self.buffered_bytes.store(remaining, Ordering::Relaxed);
+        self.idle_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// So many bytes were the body of a request of HTTP/1.1.
+    /// Records bytes of an HTTP/1.1 request body.
     pub(super) fn consume_body(&self, bytes: usize) {
-        let less = |buffered: usize| Some(buffered.saturating_sub(bytes));
-        // It cannot fail: there is always a new value.
+        let subtract = |buffered: usize| Some(buffered.saturating_sub(bytes));
+        // Cannot fail: there is always a new value.
         let _ = self
-            .buffered
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            .buffered_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }
 
-    /// Whether the body of the request that begins on HTTP/1.1 is still to arrive.
-    pub(super) fn set_body_arrives(&self, arrives: bool) {
-        self.body_arrives.store(arrives, Ordering::Relaxed);
+    /// Sets whether the body of the starting HTTP/1.1 request is still to arrive.
+    pub(super) fn set_receiving_body(&self, receiving: bool) {
+        self.receiving_body.store(receiving, Ordering::Relaxed);
     }
 
-    /// The body of a request of HTTP/1.1 is complete: what is buffered now belongs to no request.
+    /// Records that an HTTP/1.1 body is complete: bytes buffered now belong to no request.
     pub(super) fn finish_body(&self) {
-        // The heads of chunks are counted by an estimate, so a long body may leave more than there can be.
+        // Chunk headers are estimated, so a long body may leave more than there can be.
         let buffered = self.buffered_http1();
-        self.buffered.store(buffered, Ordering::Relaxed);
-        self.body_arrives.store(false, Ordering::Relaxed);
+        self.buffered_bytes.store(buffered, Ordering::Relaxed);
+        self.receiving_body.store(false, Ordering::Relaxed);
     }
 
-    /// What the HTTP library holds of what has arrived on an HTTP/1.1 connection.
+    /// Returns the bytes that the HTTP library buffers on an HTTP/1.1 connection.
     pub(super) fn buffered_http1(&self) -> usize {
-        self.buffered.load(Ordering::Relaxed).min(READ_BUFFER)
+        self.buffered_bytes
+            .load(Ordering::Relaxed)
+            .min(READ_BUFFER_BYTES)
     }
 
-    /// What an HTTP/2 connection holds of an incomplete frame, and of a header block. A part of the block may have
-    /// been decoded.
-    pub(super) fn set_frames(&self, frame: usize, block: usize, decoded: bool) {
-        let block = if decoded {
-            block.max(OPEN_BLOCK)
+    /// Sets the bytes of an incomplete HTTP/2 frame and of a header block. A part of the block may have been decoded.
+    pub(super) fn set_frames(&self, frame: usize, block: usize, is_decoded: bool) {
+        let block = if is_decoded {
+            block.max(MIN_OPEN_BLOCK_BYTES)
         } else {
             block
         };
-        self.buffered.store(frame, Ordering::Relaxed);
-        self.block.store(block, Ordering::Relaxed);
+        self.buffered_bytes.store(frame, Ordering::Relaxed);
+        self.block_bytes.store(block, Ordering::Relaxed);
     }
 
-    /// Whether a header block of HTTP/2 is open.
+    /// Returns true if an HTTP/2 header block is open.
     pub(super) fn is_block_open(&self) -> bool {
-        self.block.load(Ordering::Relaxed) > 0
+        self.block_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// What is counted.
+    /// Returns the current charge.
     pub(super) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Counts nothing from now on: the connection is gone, is being closed, or no longer speaks HTTP.
+    /// Stops counting: the connection is closed, is being closed, or no longer serves HTTP.
     pub(super) fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
-        self.settle(Use::Multiplexed);
+        self.update_charge(ConnActivity::Http2);
     }
 
-    /// Waits while others that were told to close hold much, if this connection holds much too. Without this, all that
-    /// is ready would be read before the task of the first of them runs.
-    pub(super) fn poll_read_on(&self, cx: &Context<'_>) -> Poll<()> {
+    /// Waits while connections that are being closed hold much memory, if this connection is charged too. Without this,
+    /// all ready data would be read before the task of the first of them runs.
+    pub(super) fn poll_may_read(&self, cx: &Context<'_>) -> Poll<()> {
         match self.account.get() {
             Some(account) if self.charged() > 0 => account.addresses.heads.poll_closed(cx),
             _ => Poll::Ready(()),
         }
     }
 
-    /// The connection is told to close because of what it holds.
-    fn close(&self, total: &HeadTotal) {
+    /// Requests the connection to close because of its charge.
+    fn request_close(&self, total: &HeadTotal) {
         let mut closing = lock(&self.closing);
-        if let Closing::No = *closing {
+        if let ClosingState::No = *closing {
             let charged = self.charged();
-            *closing = Closing::Told(charged);
-            total.closing.fetch_add(charged, Ordering::AcqRel);
+            *closing = ClosingState::Requested(charged);
+            total.closing_charge.fetch_add(charged, Ordering::AcqRel);
         }
         drop(closing);
         self.end();
     }
 
-    /// The socket is dropped, and all memory with it.
+    /// Records that the socket is dropped, and all memory with it.
     pub(super) fn release(&self) {
         self.end();
-        let before = std::mem::replace(&mut *lock(&self.closing), Closing::Done);
-        if let (Closing::Told(charged), Some(account)) = (before, self.account.get()) {
+        let before = std::mem::replace(&mut *lock(&self.closing), ClosingState::Done);
+        if let (ClosingState::Requested(charged), Some(account)) = (before, self.account.get()) {
             account.addresses.heads.finish_closing(charged);
         }
     }
 
-    /// Brings the totals up to date. While a request runs, what has arrived may belong to it and does not count, but
-    /// for an open header block, and what follows a complete request of HTTP/1.1.
-    pub(super) fn settle(&self, connection: Use) {
-        let mut bytes = self.block.load(Ordering::Relaxed);
-        let arrived = self.record.load(Ordering::Relaxed) + self.buffered.load(Ordering::Relaxed);
-        match connection {
-            Use::Idle => bytes += arrived,
-            Use::Http1 if arrived > FREE && !self.body_arrives.load(Ordering::Relaxed) => {
-                bytes += arrived.max(BEHIND_REQUEST);
+    /// Updates the totals. While a request is active, received bytes may belong to it and do not count, except for an
+    /// open header block, and bytes that follow a complete HTTP/1.1 request.
+    pub(super) fn update_charge(&self, activity: ConnActivity) {
+        let mut bytes = self.block_bytes.load(Ordering::Relaxed);
+        let received =
+            self.record_bytes.load(Ordering::Relaxed) + self.buffered_bytes.load(Ordering::Relaxed);
+        match activity {
+            ConnActivity::Idle => bytes += received,
+            ConnActivity::Http1
+                if received > FREE_BYTES && !self.receiving_body.load(Ordering::Relaxed) =>
+            {
+                bytes += received.max(MIN_PIPELINED_BYTES);
             }
-            Use::Http1 | Use::Multiplexed => {}
+            ConnActivity::Http1 | ConnActivity::Http2 => {}
         }
-        let mut wanted = charge(bytes);
-        if wanted > 0 && self.ended.load(Ordering::Relaxed) {
-            wanted = 0;
+        let mut new_charge = charge(bytes);
+        if new_charge > 0 && self.ended.load(Ordering::Relaxed) {
+            new_charge = 0;
         }
-        if self.charged() == wanted {
+        if self.charged() == new_charge {
             return;
         }
         if let Some(account) = self.account.get() {
-            self.recharge(account, wanted);
+            self.recharge(account, new_charge);
         }
     }
 
     #[cold]
-    fn recharge(&self, account: &Account, wanted: u64) {
+    fn recharge(&self, account: &HeadAccount, new_charge: u64) {
         let total = &account.addresses.heads;
         if self.charged() == 0 {
-            self.since.store(total.now(), Ordering::Relaxed);
+            self.charged_since.store(total.now(), Ordering::Relaxed);
         }
-        let before = self.charged.swap(wanted, Ordering::Relaxed);
-        if let Some(less) = before.checked_sub(wanted) {
-            total.tally.subtract(less);
-            account.of_address.subtract(less);
+        let before = self.charged.swap(new_charge, Ordering::Relaxed);
+        if let Some(released) = before.checked_sub(new_charge) {
+            total.tally.subtract(released);
+            account.of_address.subtract(released);
             return;
         }
-        let more = wanted - before;
-        let address_exceeds = account.of_address.add(more);
-        let all_exceed = total.tally.add(more);
+        let added = new_charge - before;
+        let address_exceeds = account.of_address.add(added);
+        let all_exceed = total.tally.add(added);
         if address_exceeds {
-            account.addresses.relieve_address(account.prefix, self);
+            account.addresses.evict_for_address(account.prefix, self);
         }
         if all_exceed {
-            account.addresses.relieve_all(Some(self));
+            account.addresses.evict_for_total(Some(self));
         }
     }
 }

@@ -1,14 +1,13 @@
-//! What happens around each request: it is counted, its peer is told to it, and it may not last for
-//! ever. On the way of a request that is answered at once there is no timer and no allocation of ours
-//! but the extension.
+//! Per-connection request service: counts each request, attaches its peer and enforces its timeout. A request that is
+//! answered at once needs no timer and no allocation but the extension.
 
-use super::admission::{Answering, Work};
-use super::pulse::{Pulse, Running};
-use super::transfer::{Piece, StreamExecutor, Transfer};
-use super::{Arriving, Peer, RequestBody, Shared, TurnedAway};
+use super::admission::{UnansweredUpload, WorkPermit};
+use super::conn_registry::{ActiveRequest, ConnState};
+use super::transfer::{CountedChunk, StreamExecutor, Transfer};
+use super::{IncomingRequest, ListenerShared, Peer, RejectReason, RequestBody};
 use crate::budget::AddressPrefix;
-use crate::patience::within;
-use crate::request::{CORRELATION, Correlation};
+use crate::lazy_timeout::timeout_lazy;
+use crate::request_context::{CORRELATION_HEADER, CorrelationId};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
@@ -27,115 +26,117 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower::Service;
 
-/// What a connection gives to each of its requests.
-pub(super) struct Desk {
+/// Request service of one connection.
+pub(super) struct ConnService {
     pub(super) app: Router,
     pub(super) prefix: AddressPrefix,
     pub(super) peer: Arc<Peer>,
-    pub(super) pulse: Arc<Pulse>,
-    pub(super) shared: Arc<Shared>,
-    /// What runs the streams of an HTTP/2 connection.
+    pub(super) conn: Arc<ConnState>,
+    pub(super) shared: Arc<ListenerShared>,
+    /// Executor of the streams of an HTTP/2 connection.
     pub(super) streams: Option<StreamExecutor>,
 }
 
-/// A request that is let in, until it is answered.
-enum Admitted {
-    /// It has no body.
-    Working { _work: Work },
-    /// It has one, which may still be on its way.
-    Sending(Answering),
+/// An admitted request, until it has a response.
+enum AdmittedRequest {
+    /// The request has no body.
+    Working { _work: WorkPermit },
+    /// The request has a body, which may still be being received.
+    Uploading(UnansweredUpload),
 }
 
-impl Desk {
-    /// The answer to a request.
+impl ConnService {
+    /// Handles a request.
     ///
-    /// What can be done at once is done before there is a future: every idle connection keeps room
-    /// for it.
-    pub(super) fn answer(
+    /// Everything possible is done before the future is created: every idle connection reserves space for it.
+    pub(super) fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Result<http::Response<Tracked>, Infallible>> {
-        let running = self.pulse.begin();
+    ) -> impl Future<Output = Result<http::Response<TrackedBody>, Infallible>> {
+        let active = self.conn.begin_request();
         let transfer = self
             .streams
             .as_ref()
-            .map(|streams| streams.begin(&self.pulse));
-        let old = request.version() < Version::HTTP_2;
-        let Looked {
-            one_host,
-            sent,
-            bytes,
-        } = Looked::at(&request);
-        if old {
+            .map(|streams| streams.begin_transfer(&self.conn));
+        let is_http1 = request.version() < Version::HTTP_2;
+        let HeaderScan {
+            has_one_host: one_host,
+            correlation: sent,
+            head_bytes: bytes,
+        } = HeaderScan::scan(&request);
+        if is_http1 {
             let has_body = !http_body::Body::is_end_stream(request.body());
-            self.pulse.heads().finish_head(bytes);
-            self.pulse.heads().set_body_arrives(has_body);
+            self.conn.heads().finish_head(bytes);
+            self.conn.heads().set_receiving_body(has_body);
         }
-        self.pulse.settle_heads();
+        self.conn.update_head_charge();
         let admitted = match one_host {
-            true => self.admit(&request).ok_or(TurnedAway::Busy),
-            false => Err(TurnedAway::BadHost),
+            true => self.admit(&request).ok_or(RejectReason::Busy),
+            false => Err(RejectReason::BadHost),
         };
         let admitted = admitted.map(|admitted| {
-            let sender = match &admitted {
-                Admitted::Working { .. } => None,
-                Admitted::Sending(Answering(sender)) => Some(sender.clone()),
+            let upload = match &admitted {
+                AdmittedRequest::Working { .. } => None,
+                AdmittedRequest::Uploading(UnansweredUpload(sender)) => Some(sender.clone()),
             };
-            let request = request.map(|incoming| RequestBody::new(incoming, sender));
-            (self.begin(request), admitted)
+            let request = request.map(|incoming| RequestBody::new(incoming, upload));
+            (self.dispatch(request), admitted)
         });
         async move {
-            let mut closes = false;
+            let mut must_close = false;
             let mut response = match admitted {
-                Err(why) => self.turn_away(why, sent),
+                Err(reason) => self.reject(reason, sent),
                 Ok((answer, admitted)) => {
-                    let answer = unless_turned_away(answer, &admitted);
-                    let response = match within(answer, self.shared.limits.request_time).await {
-                        Some(Ok(response)) => response,
-                        Some(Err(why)) => self.turn_away(why, sent),
-                        None => self.turn_away(TurnedAway::TooSlow, sent),
-                    };
-                    closes = old && admitted.leaves_body(response.status());
+                    let response_future = respond_or_reject(answer, &admitted);
+                    let response =
+                        match timeout_lazy(response_future, self.shared.limits.request_timeout)
+                            .await
+                        {
+                            Some(Ok(response)) => response,
+                            Some(Err(why)) => self.reject(why, sent),
+                            None => self.reject(RejectReason::Timeout, sent),
+                        };
+                    must_close = is_http1 && admitted.leaves_body_unread(response.status());
                     response
                 }
             };
-            // Of a body that is refused only some is taken, and then its connection ends. A caller that does
-            // not hear that would send the next request into nowhere. Later versions end a stream instead.
-            if closes {
+            // A rejected body is read only in part, and then its connection is closed. Without this header the client
+            // would send the next request on it. HTTP/2 ends the stream instead.
+            if must_close {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }
-            Ok(response.map(|body| Tracked {
+            Ok(response.map(|body| TrackedBody {
                 body,
                 transfer,
-                ends_apart: false,
-                running,
+                end_deferred: false,
+                active,
             }))
         }
     }
 
-    fn admit(&self, request: &Request<Incoming>) -> Option<Admitted> {
+    fn admit(&self, request: &Request<Incoming>) -> Option<AdmittedRequest> {
         let admission = &self.shared.admission;
         if http_body::Body::is_end_stream(request.body()) {
-            let work = admission.begin_work(request.uri().path());
-            return work.map(|work| Admitted::Working { _work: work });
+            let work = admission.try_begin(request.uri().path());
+            return work.map(|work| AdmittedRequest::Working { _work: work });
         }
-        let sender = admission.begin_sending(self.prefix, &self.pulse);
-        Some(Admitted::Sending(Answering(sender)))
+        let upload = admission.begin_upload(self.prefix, &self.conn);
+        Some(AdmittedRequest::Uploading(UnansweredUpload(upload)))
     }
 
-    fn begin(
+    fn dispatch(
         &self,
-        request: Arriving,
+        request: IncomingRequest,
     ) -> Either<impl Future<Output = Result<Response, Infallible>> + use<>, RouteFuture<Infallible>>
     {
-        match (self.shared.shortcut)(request, &self.peer) {
+        match (self.shared.fast_path)(request, &self.peer) {
             ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
             ControlFlow::Continue(request) => {
-                let sender = request.body().sender().cloned();
+                let upload = request.body().upload().cloned();
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(Arc::clone(&self.peer));
-                if let Some(sender) = sender {
+                if let Some(sender) = upload {
                     request.extensions_mut().insert(sender);
                 }
                 Either::Right(self.app.clone().call(request))
@@ -143,29 +144,32 @@ impl Desk {
         }
     }
 
-    fn turn_away(&self, why: TurnedAway, sent: Option<HeaderValue>) -> Response {
-        let headers = sent.map(|sent| (CORRELATION, sent)).into_iter().collect();
+    fn reject(&self, reason: RejectReason, correlation: Option<HeaderValue>) -> Response {
+        let headers = correlation
+            .map(|sent| (CORRELATION_HEADER, sent))
+            .into_iter()
+            .collect();
         self.shared
-            .turned_away(why, Correlation::from_headers(&headers))
+            .reject(reason, CorrelationId::from_headers(&headers))
     }
 }
 
-/// What is looked at in the headers of every request. They are few, so that one walk past all of them costs
-/// less than to look for each by its name.
-struct Looked {
-    /// Whether the request says for which host it is. One that names two, or none, may be for somebody
-    /// else in the eyes of whoever passed it on (RFC 9112, 3.2). Later versions of HTTP see to it themselves.
-    one_host: bool,
-    /// The correlation id that came with it, whatever that may be.
-    sent: Option<HeaderValue>,
-    /// The least bytes that it can have in HTTP/1.1.
-    bytes: usize,
+/// Header values needed for every request. There are few headers, so one pass over all of them costs less than a lookup
+/// of each name.
+struct HeaderScan {
+    /// The request names exactly one host. One that names two, or none, may be for another host in the view of a proxy
+    /// (RFC 9112, 3.2). HTTP/2 checks this itself.
+    has_one_host: bool,
+    /// Received correlation id, not validated.
+    correlation: Option<HeaderValue>,
+    /// Minimum size of the head in HTTP/1.1.
+    head_bytes: usize,
 }
 
-impl Looked {
-    fn at<B>(request: &Request<B>) -> Self {
-        let (mut hosts, mut sent) = ((None, 0_usize), None);
-        // A line of the method, the path and the version, and an empty line.
+impl HeaderScan {
+    fn scan<B>(request: &Request<B>) -> Self {
+        let (mut hosts, mut correlation) = ((None, 0_usize), None);
+        // The request line (method, path, version) and the empty line.
         let target = request.uri().path_and_query();
         let target = target.map_or(0, |target| target.as_str().len());
         let mut bytes = request.method().as_str().len() + target + "  HTTP/1.1\n\n".len();
@@ -173,8 +177,8 @@ impl Looked {
             bytes += name.as_str().len() + value.len() + ":\n".len();
             if *name == HOST {
                 hosts = (Some(value), hosts.1 + 1);
-            } else if sent.is_none() && *name == CORRELATION {
-                sent = Some(value.clone());
+            } else if correlation.is_none() && *name == CORRELATION_HEADER {
+                correlation = Some(value.clone());
             }
         }
         let allowed =
@@ -185,92 +189,95 @@ impl Looked {
             _ => false,
         };
         Self {
-            one_host,
-            sent,
-            bytes,
+            has_one_host: one_host,
+            correlation,
+            head_bytes: bytes,
         }
     }
 }
 
-impl Admitted {
-    /// Whether an answer of this status goes out while the body is left unread.
-    fn leaves_body(&self, status: StatusCode) -> bool {
+impl AdmittedRequest {
+    /// Returns true if a response of this status is sent while the body is left unread.
+    fn leaves_body_unread(&self, status: StatusCode) -> bool {
         match status {
             StatusCode::PAYLOAD_TOO_LARGE => true,
             StatusCode::UNAUTHORIZED
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::SERVICE_UNAVAILABLE => match self {
                 Self::Working { .. } => false,
-                Self::Sending(answering) => answering.is_unread(),
+                Self::Uploading(answering) => answering.is_body_unread(),
             },
             _ => false,
         }
     }
 }
 
-/// What the handler answers, unless the request must be turned away before.
-async fn unless_turned_away<F>(answer: F, admitted: &Admitted) -> Result<Response, TurnedAway>
+/// Returns the response of the handler, unless the request is rejected before.
+async fn respond_or_reject<F>(
+    response: F,
+    admitted: &AdmittedRequest,
+) -> Result<Response, RejectReason>
 where
     F: Future<Output = Result<Response, Infallible>>,
 {
-    let mut answer = pin!(answer);
+    let mut response_future = pin!(response);
     poll_fn(|cx| {
-        if let Poll::Ready(Ok(response)) = answer.as_mut().poll(cx) {
+        if let Poll::Ready(Ok(response)) = response_future.as_mut().poll(cx) {
             return Poll::Ready(Ok(response));
         }
         match admitted {
-            Admitted::Working { .. } => Poll::Pending,
-            Admitted::Sending(answering) => match answering.turned_away(cx) {
+            AdmittedRequest::Working { .. } => Poll::Pending,
+            AdmittedRequest::Uploading(upload) => match upload.rejection(cx) {
                 None => Poll::Pending,
-                Some(why) => Poll::Ready(Err(why)),
+                Some(reason) => Poll::Ready(Err(reason)),
             },
         }
     })
     .await
 }
 
-/// A response's body that counts as running until it is dropped.
-pub(super) struct Tracked {
+/// Response body that keeps its request active until it is dropped.
+pub(super) struct TrackedBody {
     body: Body,
-    /// None on HTTP/1.1, where the connection is the stream.
+    /// None for HTTP/1.1, where the connection is the stream.
     transfer: Option<Arc<Transfer>>,
-    /// All of it was given away, and its end follows when that is written.
-    ends_apart: bool,
-    running: Running,
+    /// The whole body was handed over, and the end of the stream follows when it is written.
+    end_deferred: bool,
+    active: ActiveRequest,
 }
 
-impl http_body::Body for Tracked {
-    type Data = Piece;
+impl http_body::Body for TrackedBody {
+    type Data = CountedChunk;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<CountedChunk>, axum::Error>>> {
         let this = &mut *self;
         let Some(transfer) = &this.transfer else {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-            let pulse = this.running.pulse();
-            let piece = |bytes| Piece::http1(bytes, pulse);
-            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(piece))));
+            let conn = this.active.conn();
+            let chunk = |bytes| CountedChunk::http1(bytes, conn);
+            return Poll::Ready(frame.map(|frame| Ok(frame?.map_data(chunk))));
         };
-        if !this.ends_apart {
+        if !this.end_deferred {
             let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
-                if transfer.may_end_at_once() {
+                if transfer.may_end_immediately() {
                     return Poll::Ready(None);
                 }
-                this.ends_apart = true;
+                this.end_deferred = true;
                 return transfer.poll_drained(cx).map(|()| None);
             };
-            let frame = frame?.map_data(|bytes| transfer.give(bytes));
-            this.ends_apart = this.body.is_end_stream() && !transfer.may_end_at_once();
+            let frame = frame?.map_data(|bytes| transfer.track_chunk(bytes));
+            this.end_deferred = this.body.is_end_stream() && !transfer.may_end_immediately();
             return Poll::Ready(Some(Ok(frame)));
         }
         transfer.poll_drained(cx).map(|()| None)
     }
 
     fn is_end_stream(&self) -> bool {
-        !self.ends_apart && self.body.is_end_stream()
+        !self.end_deferred && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,7 +1,7 @@
-//! What a node counts of itself, in the format that Prometheus reads.
+//! Prometheus metrics of a node.
 //!
-//! Every label has a known, small set of values: words of ours, or names from the configuration.
-//! Nothing that a caller sends becomes a label, for each new value is memory for ever.
+//! Every label has a fixed, small set of values: string constants, or names from the configuration. Nothing that a
+//! caller sends becomes a label, because each new value is memory for ever.
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -15,251 +15,266 @@ use std::hash::Hash;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// From half a millisecond, where an answer from memory lies, to half a minute.
-const REQUEST_SECONDS: [f64; 11] = [
+/// Buckets from half a millisecond (a response from memory) to half a minute.
+const REQUEST_SECONDS_BUCKETS: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0,
 ];
-/// An agent thinks for seconds or for minutes.
-const RUN_SECONDS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0];
+/// Buckets of agent runs, which take seconds or minutes.
+const RUN_SECONDS_BUCKETS: [f64; 9] = [0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Call {
+struct CallLabels {
     method: &'static str,
     outcome: &'static str,
 }
 
-impl Call {
-    /// Whether it is of these very words. The same words at another address are not seen to be the
-    /// same, which costs a place and nothing else.
-    fn is(&self, method: &'static str, outcome: &'static str) -> bool {
+impl CallLabels {
+    /// Compares by pointer. Equal strings at different addresses count as different, which only costs a cache slot.
+    fn is_same(&self, method: &'static str, outcome: &'static str) -> bool {
         std::ptr::eq(self.method, method) && std::ptr::eq(self.outcome, outcome)
     }
 }
 
-impl Meter {
-    fn count(&self, seconds: f64) {
-        self.ended.inc();
+impl CallCounters {
+    fn observe(&self, seconds: f64) {
+        self.total.inc();
         self.seconds.observe(seconds);
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Method {
+struct MethodLabel {
     method: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
+struct OutcomeLabel {
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabel {
     reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
+struct KindLabel {
     kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
+struct StateLabel {
     state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Agent {
+struct AgentLabel {
     agent: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AgentOutcome {
+struct AgentOutcomeLabels {
     agent: String,
     outcome: &'static str,
 }
 
-/// What a call counts, found once: to look it up by its labels takes two locks that all threads share.
-struct Meter {
-    call: Call,
-    ended: Counter,
+/// Cached counters of a method and outcome: a lookup by labels takes two locks that all threads share.
+struct CallCounters {
+    call: CallLabels,
+    total: Counter,
     seconds: Histogram,
 }
 
-/// How many pairs of a method and an outcome are at hand like this: more than are common.
-const METERS: usize = 64;
+/// Number of cached pairs of method and outcome: more than are common.
+const CALL_CACHE_SIZE: usize = 64;
 
-type Times<S> = Family<S, Histogram, fn() -> Histogram>;
+type HistogramFamily<S> = Family<S, Histogram, fn() -> Histogram>;
 
-/// The counters, gauges and histograms of a node. All methods are cheap and may be called from any
-/// thread.
+/// Counters, gauges and histograms of a node. All methods are cheap and may be called from any thread.
 pub struct Metrics {
     registry: Registry,
-    requests: Family<Call, Counter>,
-    request_seconds: Times<Method>,
-    /// Filled from the front.
-    meters: [OnceLock<Meter>; METERS],
-    turned_away: Family<Reason, Counter>,
+    requests: Family<CallLabels, Counter>,
+    request_seconds: HistogramFamily<MethodLabel>,
+    /// Cache of counters, filled from the front.
+    call_cache: [OnceLock<CallCounters>; CALL_CACHE_SIZE],
+    rejected: Family<ReasonLabel, Counter>,
     connections: Gauge,
-    cut_off: Family<Reason, Counter>,
-    connections_refused: Family<Reason, Counter>,
-    handshakes: Family<Outcome, Counter>,
+    client_terminations: Family<ReasonLabel, Counter>,
+    connections_rejected: Family<ReasonLabel, Counter>,
+    handshakes: Family<OutcomeLabel, Counter>,
     rate_limited: Counter,
-    auth_refusals: Family<Reason, Counter>,
-    watchers: Family<Kind, Gauge>,
-    queue: Family<State, Gauge>,
-    outbox: Family<State, Gauge>,
-    webhooks: Family<Outcome, Counter>,
-    agent_runs: Family<AgentOutcome, Counter>,
-    agent_run_seconds: Times<Agent>,
+    auth_failures: Family<ReasonLabel, Counter>,
+    watchers: Family<KindLabel, Gauge>,
+    queue: Family<StateLabel, Gauge>,
+    outbox: Family<StateLabel, Gauge>,
+    webhooks: Family<OutcomeLabel, Counter>,
+    agent_runs: Family<AgentOutcomeLabels, Counter>,
+    agent_run_seconds: HistogramFamily<AgentLabel>,
     audit_dropped: Counter,
-    pairs_dropped: Counter,
+    request_log_dropped: Counter,
 }
 
 impl Metrics {
-    /// All of them at nought.
+    /// Creates the metrics, all at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("interzone");
         let r = &mut registry;
         Self {
-            meters: [const { OnceLock::new() }; METERS],
-            requests: with(r, "requests", "Calls of a method, by how they went"),
-            request_seconds: times(
-                r,
-                "request_duration",
-                "How long calls of a method took",
-                || Histogram::new(REQUEST_SECONDS),
-            ),
-            turned_away: with(
-                r,
-                "requests_turned_away",
-                "Requests that no handler saw, or whose handler took too long",
-            ),
-            connections: with(r, "connections", "Open connections"),
-            cut_off: with(
-                r,
-                "cut_off",
-                "Streams and connections that were ended for what the caller does or does not do",
-            ),
-            connections_refused: with(r, "connections_refused", "Connections over address shares"),
-            handshakes: with(r, "tls_handshakes", "TLS handshakes, by how they went"),
-            rate_limited: with(r, "rate_limited", "Requests refused by the rate limit"),
-            auth_refusals: with(r, "auth_refusals", "Requests without a good token"),
-            watchers: with(r, "watchers", "Watches that are open, by kind"),
-            queue: with(r, "queue", "Tasks in the queue"),
-            outbox: with(r, "outbox", "Deliveries in the outbox"),
-            webhooks: with(r, "webhook_deliveries", "Attempts to deliver a webhook"),
-            agent_runs: with(r, "agent_runs", "Runs of an agent, by how they went"),
-            agent_run_seconds: times(r, "agent_run_duration", "How long runs took", || {
-                Histogram::new(RUN_SECONDS)
+            call_cache: [const { OnceLock::new() }; CALL_CACHE_SIZE],
+            requests: register(r, "requests", "Calls by method and outcome"),
+            request_seconds: register_histogram(r, "request_duration", "Duration of calls", || {
+                Histogram::new(REQUEST_SECONDS_BUCKETS)
             }),
-            audit_dropped: with(
+            rejected: register(
+                r,
+                "requests_rejected",
+                "Requests rejected before or instead of a response of their handler",
+            ),
+            connections: register(r, "connections", "Open connections"),
+            client_terminations: register(
+                r,
+                "client_terminations",
+                "Streams and connections that the server terminated because of the client",
+            ),
+            connections_rejected: register(
+                r,
+                "connections_rejected",
+                "Connections over the share of their address",
+            ),
+            handshakes: register(r, "tls_handshakes", "TLS handshakes by outcome"),
+            rate_limited: register(r, "rate_limited", "Requests rejected by the rate limit"),
+            auth_failures: register(r, "auth_failures", "Requests that failed authentication"),
+            watchers: register(r, "watchers", "Open watches by kind"),
+            queue: register(r, "queue", "Tasks in the queue"),
+            outbox: register(r, "outbox", "Deliveries in the outbox"),
+            webhooks: register(
+                r,
+                "webhook_deliveries",
+                "Webhook delivery attempts by outcome",
+            ),
+            agent_runs: register(r, "agent_runs", "Agent runs by outcome"),
+            agent_run_seconds: register_histogram(
+                r,
+                "agent_run_duration",
+                "Duration of agent runs",
+                || Histogram::new(RUN_SECONDS_BUCKETS),
+            ),
+            audit_dropped: register(
                 r,
                 "audit_lines_dropped",
-                "Lines of the audit that were not written",
+                "Audit lines that were not written",
             ),
-            pairs_dropped: with(
+            request_log_dropped: register(
                 r,
-                "pairs_dropped",
-                "Answered requests that were not noted for operators",
+                "request_log_dropped",
+                "Requests that were not written to the request log",
             ),
             registry,
         }
     }
 
-    /// Tells of which build the node is: `interzone_build_info`.
+    /// Adds the build information: `interzone_build_info`.
     #[must_use]
-    pub fn of_build(mut self, version: &'static str, commit: &'static str) -> Self {
+    pub fn with_build_info(mut self, version: &'static str, commit: &'static str) -> Self {
         let build = Info::new([("version", version), ("commit", commit)]);
         self.registry
-            .register("build", "The build that runs here", build);
+            .register("build", "Version and commit of this build", build);
         self
     }
 
-    /// A call of `method` ended with `outcome`. Both must be words of ours: an unknown method's name
-    /// is the caller's, and counts as one word such as `unknown`.
-    pub fn request(&self, method: &'static str, outcome: &'static str, seconds: f64) {
-        for place in &self.meters {
-            let meter = place.get_or_init(|| self.meter(Call { method, outcome }));
-            if meter.call.is(method, outcome) {
-                return meter.count(seconds);
+    /// Counts a finished call. Both labels must be constants: an unknown method counts under one fixed name such as
+    /// `unknown`, because its name is the caller's.
+    pub fn record_request(&self, method: &'static str, outcome: &'static str, seconds: f64) {
+        for slot in &self.call_cache {
+            let counters = slot.get_or_init(|| self.counters_for(CallLabels { method, outcome }));
+            if counters.call.is_same(method, outcome) {
+                return counters.observe(seconds);
             }
         }
-        self.meter(Call { method, outcome }).count(seconds);
+        self.counters_for(CallLabels { method, outcome })
+            .observe(seconds);
     }
 
-    fn meter(&self, call: Call) -> Meter {
+    fn counters_for(&self, call: CallLabels) -> CallCounters {
         let method = call.method;
-        Meter {
-            ended: self.requests.get_or_create_owned(&call),
-            seconds: self.request_seconds.get_or_create_owned(&Method { method }),
+        CallCounters {
+            total: self.requests.get_or_create_owned(&call),
+            seconds: self
+                .request_seconds
+                .get_or_create_owned(&MethodLabel { method }),
             call,
         }
     }
 
-    /// A request ended before its handler did, or did not reach it.
-    pub fn turned_away(&self, reason: &'static str) {
-        self.turned_away.get_or_create(&Reason { reason }).inc();
+    /// Counts a request that was rejected before or instead of its handler's response.
+    pub fn record_rejected(&self, reason: &'static str) {
+        self.rejected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A connection was refused or closed because its address has too many.
-    pub fn connection_refused(&self, reason: &'static str) {
-        let reason = Reason { reason };
-        self.connections_refused.get_or_create(&reason).inc();
+    /// Counts a connection that was rejected or closed because its address has too many.
+    pub fn record_connection_rejected(&self, reason: &'static str) {
+        let reason = ReasonLabel { reason };
+        self.connections_rejected.get_or_create(&reason).inc();
     }
 
-    /// A connection is open for as long as the guard lives.
-    pub fn connection(&self) -> Open {
-        Open::count(self.connections.clone())
+    /// Counts an open connection until the guard is dropped.
+    pub fn track_connection(&self) -> GaugeGuard {
+        GaugeGuard::new(self.connections.clone())
     }
 
-    /// So many streams or connections were ended because of their caller.
-    pub fn cut_off(&self, reason: &'static str, count: u64) {
+    /// Counts streams or connections that were terminated because of the client.
+    pub fn record_client_terminations(&self, reason: &'static str, count: u64) {
         if count > 0 {
-            self.cut_off.get_or_create(&Reason { reason }).inc_by(count);
+            self.client_terminations
+                .get_or_create(&ReasonLabel { reason })
+                .inc_by(count);
         }
     }
 
-    /// A TLS handshake ended: `ok`, or a word for why not.
-    pub fn handshake(&self, outcome: &'static str) {
-        self.handshakes.get_or_create(&Outcome { outcome }).inc();
+    /// Counts a TLS handshake by outcome: `ok`, or the reason of the failure.
+    pub fn record_handshake(&self, outcome: &'static str) {
+        self.handshakes
+            .get_or_create(&OutcomeLabel { outcome })
+            .inc();
     }
 
-    /// A client asked too often.
-    pub fn rate_limited(&self) {
+    /// Counts a request over the rate limit.
+    pub fn record_rate_limited(&self) {
         self.rate_limited.inc();
     }
 
-    /// A request had no good token, for this reason.
-    pub fn auth_refused(&self, reason: &'static str) {
-        self.auth_refusals.get_or_create(&Reason { reason }).inc();
+    /// Counts a request that failed authentication.
+    pub fn record_auth_failure(&self, reason: &'static str) {
+        self.auth_failures
+            .get_or_create(&ReasonLabel { reason })
+            .inc();
     }
 
-    /// A watch (`sse`, `ws`) is open for as long as the guard lives.
-    pub fn watcher(&self, kind: &'static str) -> Open {
-        Open::count(self.watchers.get_or_create_owned(&Kind { kind }))
+    /// Counts an open watch (`sse`, `ws`) until the guard is dropped.
+    pub fn track_watcher(&self, kind: &'static str) -> GaugeGuard {
+        GaugeGuard::new(self.watchers.get_or_create_owned(&KindLabel { kind }))
     }
 
-    /// How many tasks wait for an agent, and how many are held by one.
-    pub fn queue(&self, waiting: u64, held: u64) {
-        set(&self.queue, "waiting", waiting);
-        set(&self.queue, "held", held);
+    /// Sets the number of tasks that wait for an agent, and of those that are leased.
+    pub fn set_queue(&self, waiting: u64, leased: u64) {
+        set_state(&self.queue, "waiting", waiting);
+        set_state(&self.queue, "leased", leased);
     }
 
-    /// How many deliveries wait, and how many were given up.
-    pub fn outbox(&self, waiting: u64, dead: u64) {
-        set(&self.outbox, "waiting", waiting);
-        set(&self.outbox, "dead", dead);
+    /// Sets the number of deliveries that wait, and of dead letters.
+    pub fn set_outbox(&self, waiting: u64, dead: u64) {
+        set_state(&self.outbox, "waiting", waiting);
+        set_state(&self.outbox, "dead", dead);
     }
 
-    /// An attempt to deliver a webhook ended.
-    pub fn webhook(&self, outcome: &'static str) {
-        self.webhooks.get_or_create(&Outcome { outcome }).inc();
+    /// Counts an attempt to deliver a webhook.
+    pub fn record_webhook(&self, outcome: &'static str) {
+        self.webhooks.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// A run of the agent with this name, which comes from the configuration, ended.
-    pub fn agent_run(&self, agent: &str, outcome: &'static str, took: Duration) {
-        let name = Agent {
+    /// Counts a finished run of an agent. Its name comes from the configuration.
+    pub fn record_agent_run(&self, agent: &str, outcome: &'static str, took: Duration) {
+        let name = AgentLabel {
             agent: agent.to_owned(),
         };
         self.agent_run_seconds
@@ -267,36 +282,36 @@ impl Metrics {
             .observe(took.as_secs_f64());
         let agent = name.agent;
         self.agent_runs
-            .get_or_create(&AgentOutcome { agent, outcome })
+            .get_or_create(&AgentOutcomeLabels { agent, outcome })
             .inc();
     }
 
-    /// A line of the audit could not be written.
-    pub fn audit_dropped(&self) {
+    /// Counts an audit line that was not written.
+    pub fn record_audit_dropped(&self) {
         self.audit_dropped.inc();
     }
 
-    /// So many lines of the audit could not be written.
-    pub(crate) fn audit_dropped_many(&self, lines: u64) {
+    /// Counts several audit lines that were not written.
+    pub(crate) fn record_audit_dropped_many(&self, lines: u64) {
         self.audit_dropped.inc_by(lines);
     }
 
-    /// So many answered requests could not be noted.
-    pub fn pairs_dropped(&self, pairs: u64) {
-        self.pairs_dropped.inc_by(pairs);
+    /// Counts requests that were not written to the request log.
+    pub fn record_request_log_dropped(&self, count: u64) {
+        self.request_log_dropped.inc_by(count);
     }
 
-    /// Everything as text, of the media type [`MEDIA_TYPE`].
+    /// Returns all metrics as text of the media type [`METRICS_MEDIA_TYPE`].
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(8 * 1024);
-        // Writing to a string does not fail.
+        // Writing to a String cannot fail.
         let _ = text::encode(&mut text, &self.registry);
         text
     }
 }
 
-/// What [`Metrics::encode`] gives.
-pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Media type of [`Metrics::encode`].
+pub const METRICS_MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -310,25 +325,25 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Counts one thing that is open, until it is dropped.
+/// Guard that counts one open connection or watch until it is dropped.
 #[derive(Debug)]
-#[must_use = "what is counted ends when this is dropped"]
-pub struct Open(Gauge);
+#[must_use = "the count ends when this is dropped"]
+pub struct GaugeGuard(Gauge);
 
-impl Open {
-    fn count(gauge: Gauge) -> Self {
+impl GaugeGuard {
+    fn new(gauge: Gauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Open {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-fn with<M>(registry: &mut Registry, name: &str, help: &str) -> M
+fn register<M>(registry: &mut Registry, name: &str, help: &str) -> M
 where
     M: prometheus_client::registry::Metric + Clone + Default,
 {
@@ -337,19 +352,24 @@ where
     metric
 }
 
-fn times<S>(registry: &mut Registry, name: &str, help: &str, make: fn() -> Histogram) -> Times<S>
+fn register_histogram<S>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    constructor: fn() -> Histogram,
+) -> HistogramFamily<S>
 where
     S: EncodeLabelSet + fmt::Debug + Clone + Hash + Eq + Send + Sync + 'static,
 {
-    let family = Times::<S>::new_with_constructor(make);
+    let family = HistogramFamily::<S>::new_with_constructor(constructor);
     let unit = prometheus_client::registry::Unit::Seconds;
     registry.register_with_unit(name, help, unit, family.clone());
     family
 }
 
-fn set(family: &Family<State, Gauge>, state: &'static str, value: u64) {
+fn set_state(family: &Family<StateLabel, Gauge>, state: &'static str, value: u64) {
     family
-        .get_or_create(&State { state })
+        .get_or_create(&StateLabel { state })
         .set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 

@@ -1,12 +1,12 @@
-//! Logs as they are written, and traces as a collector gets them.
+//! Log output, and trace export to a collector.
 
 use super::{
-    LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current, follow, lets_audit_through,
-    mark,
+    LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current_context,
+    filter_enables_audit, log_correlation, set_remote_parent,
 };
 use crate::Secret;
-use crate::request::{Correlation, TraceParent};
-use crate::tls::{DevCa, ServerTls, TlsFiles, Trust};
+use crate::request_context::{CorrelationId, TraceParent};
+use crate::tls::{DevCa, ServerTls, TlsFiles, TrustRoots};
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -16,15 +16,15 @@ use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
 #[derive(Clone, Default)]
-struct Page(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Page {
+impl LogBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl Write for Page {
+impl Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -42,65 +42,65 @@ fn options(format: LogFormat, filter: &str) -> LogOptions {
     }
 }
 
-fn said(options: &LogOptions, say: impl FnOnce()) -> String {
-    let page = Page::default();
+fn capture_log(options: &LogOptions, emit: impl FnOnce()) -> String {
+    let page = LogBuffer::default();
     let writer = page.clone();
     let (subscriber, guard) = build(options, move || writer.clone()).unwrap();
-    tracing::subscriber::with_default(subscriber, say);
+    tracing::subscriber::with_default(subscriber, emit);
     drop(guard);
     page.text()
 }
 
 #[test]
-fn lines_are_text_or_json() {
-    let say = || {
+fn log_lines_are_text_or_json() {
+    let emit = || {
         tracing::info!(count = 3, "something happened");
-        tracing::debug!("too small to tell");
+        tracing::debug!("below the level");
     };
-    let text = said(&options(LogFormat::Text, "info"), say);
+    let text = capture_log(&options(LogFormat::Text, "info"), emit);
     assert!(
         text.contains("INFO") && text.contains("something happened count=3"),
         "{text}"
     );
     assert_eq!(text.lines().count(), 1, "{text}");
-    let text = said(&options(LogFormat::Json, "info"), say);
+    let text = capture_log(&options(LogFormat::Json, "info"), emit);
     let line: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(line["message"], "something happened");
     assert_eq!(line["count"], 3);
-    let text = said(&options(LogFormat::Text, "warn,interzone_edge=debug"), say);
+    let text = capture_log(&options(LogFormat::Text, "warn,interzone_edge=debug"), emit);
     assert_eq!(text.lines().count(), 2, "{text}");
 }
 
 #[test]
-fn what_nobody_sees_is_not_even_made() {
+fn disabled_events_are_not_evaluated() {
     for filter in ["info", "warn,interzone_edge=info"] {
-        let mut made = 0;
+        let mut evaluated = 0;
         let mut count = || {
-            made += 1;
+            evaluated += 1;
             "a value that costs something"
         };
-        said(&options(LogFormat::Text, filter), || {
+        capture_log(&options(LogFormat::Text, filter), || {
             assert!(!tracing::enabled!(Level::DEBUG), "{filter}");
             assert!(tracing::enabled!(Level::INFO), "{filter}");
             assert!(LevelFilter::current() <= LevelFilter::INFO, "{filter}");
-            tracing::debug!(value = count(), "too small to tell");
+            tracing::debug!(value = count(), "below the level");
         });
-        assert_eq!(made, 0, "{filter}");
+        assert_eq!(evaluated, 0, "{filter}");
     }
 }
 
 #[test]
-fn lines_about_a_request_say_which() {
+fn log_lines_carry_the_correlation_id() {
     let (one, other) = (
-        Correlation::given("number-1").unwrap(),
-        Correlation::fresh(),
+        CorrelationId::from_text("number-1").unwrap(),
+        CorrelationId::generate(),
     );
-    let say = || {
+    let emit = || {
         tracing::info!("before");
-        let outer = mark(&one);
+        let outer = log_correlation::enter_correlation(&one);
         tracing::info!(said = "correlation", "within");
         {
-            let _inner = mark(&other);
+            let _inner = log_correlation::enter_correlation(&other);
             tracing::info!("deeper");
             tracing::info!(correlation = %other, "said already");
         }
@@ -116,38 +116,38 @@ fn lines_about_a_request_say_which() {
         Some("number-1"),
         None,
     ];
-    let text = said(&options(LogFormat::Json, "info"), say);
-    let told: Vec<serde_json::Value> = text
+    let text = capture_log(&options(LogFormat::Json, "info"), emit);
+    let lines: Vec<serde_json::Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let told: Vec<_> = told
+    let correlations: Vec<_> = lines
         .iter()
         .map(|line| line["correlation"].as_str())
         .collect();
-    assert_eq!(told, expected, "{text}");
+    assert_eq!(correlations, expected, "{text}");
     for colours in [false, true] {
         let mut options = options(LogFormat::Text, "info");
-        options.colours = colours;
-        let text = said(&options, say);
+        options.colors = colours;
+        let text = capture_log(&options, emit);
         assert_eq!(text.lines().count(), expected.len(), "{text}");
         for (line, expected) in text.lines().zip(expected) {
             let times = expected.map_or(0, |id| line.matches(id).count());
             assert_eq!(times, usize::from(expected.is_some()), "{line}");
-            let marked = line.contains(" correlation=") || line.contains("said already");
-            assert_eq!(marked, expected.is_some(), "{line}");
+            let has_id = line.contains(" correlation=") || line.contains("said already");
+            assert_eq!(has_id, expected.is_some(), "{line}");
         }
     }
-    // What somebody else says is no mark.
-    let text = said(&options(LogFormat::Text, "info"), || {
-        let _mark = mark(&one);
+    // An id in a field value, which may come from outside, does not count.
+    let text = capture_log(&options(LogFormat::Text, "info"), || {
+        let _mark = log_correlation::enter_correlation(&one);
         tracing::info!(error = "correlation=forged", "they said");
     });
     assert!(text.ends_with(" correlation=number-1\n"), "{text}");
 }
 
 #[test]
-fn a_bad_filter_or_collector_is_named() {
+fn invalid_filter_or_collector_is_reported() {
     let error = build(&options(LogFormat::Text, "info=loud=very"), io::sink).err();
     assert!(matches!(error, Some(TelemetryError::Filter { .. })));
     for (endpoint, header) in [
@@ -155,47 +155,47 @@ fn a_bad_filter_or_collector_is_named() {
         ("ftp://localhost", "good"),
         ("http://localhost:4318", "line\nbreak"),
     ] {
-        let options = traced(endpoint, header);
+        let options = with_collector(endpoint, header);
         let error = build(&options, io::sink).err().unwrap();
         assert!(error.to_string().contains(endpoint), "{error}");
         assert!(!format!("{error:?}").contains("break"), "{error:?}");
     }
 }
 
-fn traced(endpoint: &str, key: &str) -> LogOptions {
+fn with_collector(endpoint: &str, key: &str) -> LogOptions {
     LogOptions {
         otlp: Some(OtlpOptions {
             endpoint: endpoint.to_owned(),
             headers: vec![("x-key".to_owned(), Secret::new(key))],
             service_name: "zone-under-test".to_owned(),
-            trust: Trust::system(),
+            trust: TrustRoots::system(),
         }),
         ..options(LogFormat::Text, "info")
     }
 }
 
-/// A collector that takes one request and gives it on, head and body.
-fn collector() -> (String, Receiver<Vec<u8>>) {
+/// Starts a collector that takes one request and sends it, head and body, to the receiver.
+fn start_collector() -> (String, Receiver<Vec<u8>>) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let (mut stream, _) = socket.accept().unwrap();
-        sender.send(collect(&mut stream).unwrap()).unwrap();
+        sender.send(receive_request(&mut stream).unwrap()).unwrap();
     });
     (url, receiver)
 }
 
-/// One request, which is answered.
-fn collect(stream: &mut (impl Read + Write)) -> io::Result<Vec<u8>> {
+/// Reads one request and answers it.
+fn receive_request(stream: &mut (impl Read + Write)) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
-    let mut piece = [0; 4096];
+    let mut buffer = [0; 4096];
     loop {
-        let read = stream.read(&mut piece)?;
+        let read = stream.read(&mut buffer)?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        request.extend_from_slice(&piece[..read]);
+        request.extend_from_slice(&buffer[..read]);
         let text = String::from_utf8_lossy(&request).to_lowercase();
         let Some(head) = text.find("\r\n\r\n") else {
             continue;
@@ -207,16 +207,16 @@ fn collect(stream: &mut (impl Read + Write)) -> io::Result<Vec<u8>> {
             break;
         }
     }
-    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    stream.write_all(answer)?;
+    let response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(response)?;
     stream.flush()?;
     Ok(request)
 }
 
 #[test]
-fn a_collector_is_believed_by_the_cas_that_the_operator_names() {
+fn collector_is_verified_with_the_configured_cas() {
     let folder = tempfile::tempdir().unwrap();
-    let files = DevCa::open_or_make(folder.path(), &["localhost".to_owned()]).unwrap();
+    let files = DevCa::open_or_create(folder.path(), &["localhost".to_owned()]).unwrap();
     let tls = ServerTls::load(&TlsFiles {
         cert: files.cert,
         key: files.key,
@@ -227,8 +227,8 @@ fn a_collector_is_believed_by_the_cas_that_the_operator_names() {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let config = Arc::new(config);
     for (trust, reached) in [
-        (Trust::system(), false),
-        (Trust::system_and(&[files.ca]).unwrap(), true),
+        (TrustRoots::system(), false),
+        (TrustRoots::system_and_files(&[files.ca]).unwrap(), true),
     ] {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -236,11 +236,11 @@ fn a_collector_is_believed_by_the_cas_that_the_operator_names() {
         let collecting = std::thread::spawn(move || {
             let (stream, _) = socket.accept().unwrap();
             let session = rustls::ServerConnection::new(config).unwrap();
-            collect(&mut rustls::StreamOwned::new(session, stream)).is_ok()
+            receive_request(&mut rustls::StreamOwned::new(session, stream)).is_ok()
         });
-        let mut options = traced(&format!("https://localhost:{port}"), "key");
+        let mut options = with_collector(&format!("https://localhost:{port}"), "key");
         options.otlp.as_mut().unwrap().trust = trust;
-        said(&options, || {
+        capture_log(&options, || {
             let _span = tracing::info_span!(target: "interzone::test", "a call").entered();
         });
         assert_eq!(collecting.join().unwrap(), reached);
@@ -252,21 +252,21 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn spans_reach_the_collector_with_their_parents() {
-    let (url, received) = collector();
-    let parent = TraceParent::fresh(true);
-    let mut told = None;
-    said(&traced(&url, "the key"), || {
+fn exported_spans_keep_their_parents() {
+    let (url, received) = start_collector();
+    let parent = TraceParent::new_root(true);
+    let mut context = None;
+    capture_log(&with_collector(&url, "the key"), || {
         let span = tracing::info_span!(target: "interzone::test", "a call", method = "tasks.get");
-        follow(&span, &parent);
-        told = current(&span);
+        set_remote_parent(&span, &parent);
+        context = current_context(&span);
         let _entered = span.enter();
-        // A span of somebody else's is none of ours.
+        // Spans of libraries are not exported.
         let _theirs = tracing::info_span!(target: "hyper::proto", "their span").entered();
     });
     // The guard has been dropped, so everything has been sent.
     let request = received.recv_timeout(Duration::from_secs(20)).unwrap();
-    let told = told.unwrap();
+    let context = context.unwrap();
     assert!(request.starts_with(b"POST /v1/traces HTTP/1.1"));
     assert!(contains(&request, b"x-key: the key"));
     assert!(contains(&request, b"application/x-protobuf"));
@@ -274,26 +274,26 @@ fn spans_reach_the_collector_with_their_parents() {
         "zone-under-test".as_bytes(),
         b"a call",
         b"tasks.get",
-        &parent.trace(),
-        &parent.span(),
-        &told.span(),
+        &parent.trace_id(),
+        &parent.span_id(),
+        &context.span_id(),
     ] {
         assert!(contains(&request, part), "{part:?} in {request:?}");
     }
-    assert_eq!(told.trace(), parent.trace());
-    assert_ne!(told.span(), parent.span());
+    assert_eq!(context.trace_id(), parent.trace_id());
+    assert_ne!(context.span_id(), parent.span_id());
     assert!(!contains(&request, b"their span"));
 }
 
 #[test]
-fn a_collector_that_is_away_holds_nobody_up() {
-    // Bound and let go, so that nobody listens there.
+fn unreachable_collector_does_not_block() {
+    // Bound and dropped, so that the port refuses connections.
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let start = Instant::now();
-    said(&traced(&format!("http://{address}"), "key"), || {
+    capture_log(&with_collector(&format!("http://{address}"), "key"), || {
         for _ in 0..10_000 {
             let _span = tracing::info_span!(target: "interzone::test", "a call").entered();
         }
@@ -306,17 +306,17 @@ fn a_collector_that_is_away_holds_nobody_up() {
 }
 
 #[test]
-fn without_traces_a_span_has_no_place() {
-    said(&options(LogFormat::Text, "info"), || {
+fn span_has_no_context_without_traces() {
+    capture_log(&options(LogFormat::Text, "info"), || {
         let span = tracing::info_span!(target: "interzone::test", "a call");
-        follow(&span, &TraceParent::fresh(true));
-        assert_eq!(current(&span), None);
+        set_remote_parent(&span, &TraceParent::new_root(true));
+        assert_eq!(current_context(&span), None);
     });
 }
 
 #[test]
-fn libraries_do_not_print_what_they_send() {
-    let text = said(&options(LogFormat::Text, "trace"), || {
+fn library_trace_events_are_not_logged() {
+    let text = capture_log(&options(LogFormat::Text, "trace"), || {
         tracing::trace!(target: "aws_sigv4::http_request", "the whole request");
         tracing::trace!("a step of ours");
         tracing::debug!(target: "aws_sigv4::http_request", "a step of theirs");
@@ -326,7 +326,7 @@ fn libraries_do_not_print_what_they_send() {
 }
 
 #[test]
-fn the_filter_of_the_log_decides_about_the_audit_too() {
+fn log_filter_applies_to_the_audit() {
     for (filter, wanted) in [
         ("info", true),
         ("warn", false),
@@ -334,6 +334,6 @@ fn the_filter_of_the_log_decides_about_the_audit_too() {
         ("info,audit=off", false),
         ("off", false),
     ] {
-        assert_eq!(lets_audit_through(filter), wanted, "{filter}");
+        assert_eq!(filter_enables_audit(filter), wanted, "{filter}");
     }
 }

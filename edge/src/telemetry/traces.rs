@@ -1,8 +1,8 @@
-//! Traces: spans of ours become OpenTelemetry's and leave in batches, by a thread of their own. A
-//! collector that is away costs nothing but its traces, and one line in the log.
+//! Trace export: spans are sent to an OpenTelemetry collector in batches, on a thread of their own. An unreachable
+//! collector costs its traces and one log line.
 
 use super::{OtlpOptions, TelemetryError};
-use crate::request::TraceParent;
+use crate::request_context::TraceParent;
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
 };
@@ -20,20 +20,20 @@ use tracing::{Span, Subscriber};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Spans that may wait to be sent; more are dropped.
-const QUEUE: usize = 4096;
-/// How long one batch may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum number of spans that wait to be sent; more are dropped.
+const MAX_QUEUED_SPANS: usize = 4096;
+/// Timeout of one export request.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes `span` a part of the caller's trace. Does nothing if no traces are made.
-pub fn follow(span: &Span, parent: &TraceParent) {
+/// Makes `span` a child of the caller's span. Does nothing if traces are disabled.
+pub fn set_remote_parent(span: &Span, parent: &TraceParent) {
     let state = parent
-        .state()
+        .tracestate()
         .and_then(|text| TraceState::from_str(text).ok());
     let remote = SpanContext::new(
-        TraceId::from_bytes(parent.trace()),
-        SpanId::from_bytes(parent.span()),
-        if parent.sampled() {
+        TraceId::from_bytes(parent.trace_id()),
+        SpanId::from_bytes(parent.span_id()),
+        if parent.is_sampled() {
             TraceFlags::SAMPLED
         } else {
             TraceFlags::default()
@@ -41,18 +41,18 @@ pub fn follow(span: &Span, parent: &TraceParent) {
         true,
         state.unwrap_or_default(),
     );
-    // It fails if nothing listens to the span, and then there is nothing to do.
+    // Fails if no layer records the span; then there is nothing to do.
     let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote));
 }
 
-/// Where `span` is in its trace, to be told to those who are asked next; `None` if no traces are made.
-pub fn current(span: &Span) -> Option<TraceParent> {
+/// Returns the trace context of `span` for outgoing requests; `None` if traces are disabled.
+pub fn current_context(span: &Span) -> Option<TraceParent> {
     let context = span.context();
-    let here = context.span().span_context().clone();
+    let span_context = context.span().span_context().clone();
     TraceParent::from_parts(
-        here.trace_id().to_bytes(),
-        here.span_id().to_bytes(),
-        here.is_sampled(),
+        span_context.trace_id().to_bytes(),
+        span_context.span_id().to_bytes(),
+        span_context.is_sampled(),
     )
 }
 
@@ -70,39 +70,42 @@ where
 }
 
 pub(super) fn provider(options: &OtlpOptions) -> Result<SdkTracerProvider, TelemetryError> {
-    let refuse = |source: Box<dyn std::error::Error + Send + Sync>| TelemetryError::Otlp {
+    let invalid = |source: Box<dyn std::error::Error + Send + Sync>| TelemetryError::Otlp {
         endpoint: options.endpoint.clone(),
         source,
     };
-    let mut url = url::Url::parse(&options.endpoint).map_err(|error| refuse(error.into()))?;
+    let mut url = url::Url::parse(&options.endpoint).map_err(|error| invalid(error.into()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refuse("neither http nor https".into()));
+        return Err(invalid("neither http nor https".into()));
     }
     if url.path() == "/" {
         url.set_path("/v1/traces");
     }
     let mut headers = HashMap::new();
     for (name, value) in &options.headers {
-        http::HeaderName::from_str(name).map_err(|error| refuse(error.into()))?;
-        http::HeaderValue::from_str(value.expose()).map_err(|error| refuse(error.into()))?;
+        http::HeaderName::from_str(name).map_err(|error| invalid(error.into()))?;
+        http::HeaderValue::from_str(value.expose()).map_err(|error| invalid(error.into()))?;
         headers.insert(name.clone(), value.expose().to_owned());
     }
-    let client = options.trust.waiting_client(PATIENCE).map_err(refuse)?;
+    let client = options
+        .trust
+        .blocking_client(EXPORT_TIMEOUT)
+        .map_err(invalid)?;
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(url)
-        .with_timeout(PATIENCE)
+        .with_timeout(EXPORT_TIMEOUT)
         .with_headers(headers)
-        // What comes next waits meanwhile, and a node that stops would wait for all of it.
+        // A retry would delay the next batches, and the shutdown of the node.
         .with_retry_policy(RetryPolicy::disabled())
         .build()
-        .map_err(|error| refuse(error.into()))?;
+        .map_err(|error| invalid(error.into()))?;
     let batches = BatchConfigBuilder::default()
-        .with_max_queue_size(QUEUE)
+        .with_max_queue_size(MAX_QUEUED_SPANS)
         .build();
-    let processor = BatchSpanProcessor::builder(Reported::new(exporter))
+    let processor = BatchSpanProcessor::builder(ReportingExporter::new(exporter))
         .with_batch_config(batches)
         .build();
     let resource = Resource::builder_empty()
@@ -114,30 +117,33 @@ pub(super) fn provider(options: &OtlpOptions) -> Result<SdkTracerProvider, Telem
         .build())
 }
 
-/// An exporter that tells of a collector that goes away, and of its return, once each.
+/// Exporter that logs once when the collector becomes unreachable, and once when it recovers.
 #[derive(Debug)]
-struct Reported {
+struct ReportingExporter {
     inner: SpanExporter,
-    away: AtomicBool,
+    failing: AtomicBool,
 }
 
-impl Reported {
+impl ReportingExporter {
     fn new(inner: SpanExporter) -> Self {
         Self {
             inner,
-            away: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
         }
     }
 }
 
-impl Export for Reported {
+impl Export for ReportingExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let result = self.inner.export(batch).await;
-        match (&result, self.away.swap(result.is_err(), Ordering::Relaxed)) {
+        match (
+            &result,
+            self.failing.swap(result.is_err(), Ordering::Relaxed),
+        ) {
             (Err(error), false) => {
-                tracing::warn!(%error, "traces do not reach the collector and are dropped");
+                tracing::warn!(%error, "trace export failed, dropping traces");
             }
-            (Ok(()), true) => tracing::info!("traces reach the collector again"),
+            (Ok(()), true) => tracing::info!("trace export recovered"),
             _ => {}
         }
         result

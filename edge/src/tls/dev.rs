@@ -1,8 +1,8 @@
-//! A CA for development: it makes real TLS possible on a machine that has no certificate. Its keys
-//! are in a folder of the user's own, and nobody trusts it but those who are told to.
+//! Development CA: makes real TLS possible on a machine without a certificate. Its keys are in a folder of the user's
+//! own, and only clients that are configured to trust it do so.
 
-use super::files::{self, Eyes};
-use super::{TlsError, provider};
+use super::files::{self, FileMode};
+use super::{TlsError, crypto_provider};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -17,23 +17,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Ten years: whoever trusts the CA should not have to do so again.
-const CA_DAYS: u32 = 3650;
-/// Browsers refuse certificates that are valid for longer than 398 days.
-const LEAF_DAYS: u32 = 390;
-/// A certificate that has less left is made again.
-const MARGIN_DAYS: u32 = 60;
-/// The names that every certificate has.
-const ALWAYS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// Validity of the CA. Ten years, so that it has to be trusted only once.
+const CA_VALIDITY_DAYS: u32 = 3650;
+/// Validity of a server certificate. Browsers reject more than 398 days.
+const LEAF_VALIDITY_DAYS: u32 = 390;
+/// A certificate with less remaining validity is renewed.
+const RENEW_BEFORE_DAYS: u32 = 60;
+/// Names that every certificate has.
+const DEFAULT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The files of the development CA.
+/// Files of the development CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DevFiles {
-    /// The CA's certificate, for those who are to trust it.
+pub struct DevCaFiles {
+    /// CA certificate, for clients to trust.
     pub ca: PathBuf,
-    /// The server's certificate.
+    /// Server certificate.
     pub cert: PathBuf,
-    /// The server's private key.
+    /// Private key of the server.
     pub key: PathBuf,
 }
 
@@ -42,20 +42,23 @@ pub struct DevFiles {
 pub struct DevCa;
 
 impl DevCa {
-    /// Opens the CA in `folder`, or makes one, and sees to it that there is a certificate for
-    /// `localhost`, `127.0.0.1`, `::1` and `names` that is good for two months at least.
+    /// Opens or creates the CA in `folder`, and makes sure that there is a certificate for `localhost`, `127.0.0.1`,
+    /// `::1` and `names` that is valid for at least two months.
     ///
-    /// The CA and the keys stay what they are; only the certificate is made again. Many processes may
-    /// do this at the same time.
-    pub fn open_or_make(folder: &Path, names: &[String]) -> Result<DevFiles, TlsError> {
-        open_or_make(folder, names, SystemTime::now())
+    /// The CA and the keys do not change; only the certificate is renewed. Safe for concurrent processes.
+    pub fn open_or_create(folder: &Path, names: &[String]) -> Result<DevCaFiles, TlsError> {
+        open_or_create(folder, names, SystemTime::now())
     }
 }
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
-fn open_or_make(folder: &Path, names: &[String], now: SystemTime) -> Result<DevFiles, TlsError> {
-    let mut all: Vec<String> = ALWAYS.iter().map(|&name| name.to_owned()).collect();
+fn open_or_create(
+    folder: &Path,
+    names: &[String],
+    now: SystemTime,
+) -> Result<DevCaFiles, TlsError> {
+    let mut all: Vec<String> = DEFAULT_NAMES.iter().map(|&name| name.to_owned()).collect();
     for name in names {
         if ServerName::try_from(name.as_str()).is_err() {
             return Err(TlsError::Name { name: name.clone() });
@@ -64,8 +67,8 @@ fn open_or_make(folder: &Path, names: &[String], now: SystemTime) -> Result<DevF
             all.push(name.clone());
         }
     }
-    make_folder(folder)?;
-    let broken = |source: AnyError| TlsError::DevCa {
+    create_folder(folder)?;
+    let dev_ca_error = |source: AnyError| TlsError::DevCa {
         folder: folder.into(),
         source,
     };
@@ -73,30 +76,30 @@ fn open_or_make(folder: &Path, names: &[String], now: SystemTime) -> Result<DevF
     let cert = folder.join("cert.pem");
     let key = folder.join("key.pem");
 
-    let ca_key = key_in(&folder.join("ca-key.pem"), broken)?;
-    let leaf_key = key_in(&key, broken)?;
-    let ca_params = ca_params(now).map_err(broken)?;
+    let ca_key = load_or_create_key(&folder.join("ca-key.pem"), dev_ca_error)?;
+    let leaf_key = load_or_create_key(&key, dev_ca_error)?;
+    let ca_params = ca_params(now).map_err(dev_ca_error)?;
     if !ca.exists() {
-        let made = ca_params
+        let certificate = ca_params
             .self_signed(&ca_key)
-            .map_err(|e| broken(e.into()))?;
-        files::create(&ca, &made.pem(), Eyes::All)?;
+            .map_err(|e| dev_ca_error(e.into()))?;
+        files::create(&ca, &certificate.pem(), FileMode::WorldReadable)?;
     }
-    let good = || -> Result<(), AnyError> { is_good(&ca, &cert, &key, &all, now) };
-    if good().is_err() {
-        // The names and keys of the CA are all that an issuer needs, so its certificate is not parsed.
+    let check = || -> Result<(), AnyError> { check_certificate(&ca, &cert, &key, &all, now) };
+    if check().is_err() {
+        // An issuer needs only the name and key of the CA, so the CA certificate is not parsed.
         let issuer = Issuer::new(ca_params, &ca_key);
-        let made = leaf_params(&all, now)
-            .map_err(broken)?
+        let certificate = leaf_params(&all, now)
+            .map_err(dev_ca_error)?
             .signed_by(&leaf_key, &issuer)
-            .map_err(|e| broken(e.into()))?;
-        files::replace(&cert, &made.pem(), Eyes::All)?;
-        good().map_err(broken)?;
+            .map_err(|e| dev_ca_error(e.into()))?;
+        files::replace(&cert, &certificate.pem(), FileMode::WorldReadable)?;
+        check().map_err(dev_ca_error)?;
     }
-    Ok(DevFiles { ca, cert, key })
+    Ok(DevCaFiles { ca, cert, key })
 }
 
-fn make_folder(folder: &Path) -> Result<(), TlsError> {
+fn create_folder(folder: &Path) -> Result<(), TlsError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -109,14 +112,18 @@ fn make_folder(folder: &Path) -> Result<(), TlsError> {
         })
 }
 
-/// The key in the file, which is made if it is not there. Two that make it end up with the same one.
-fn key_in(path: &Path, broken: impl Fn(AnyError) -> TlsError) -> Result<KeyPair, TlsError> {
+/// Loads the key from the file, creating it if needed. Concurrent creators end up with the same key.
+fn load_or_create_key(
+    path: &Path,
+    dev_ca_error: impl Fn(AnyError) -> TlsError,
+) -> Result<KeyPair, TlsError> {
     if !path.exists() {
-        let made = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|e| broken(e.into()))?;
-        files::create(path, &made.serialize_pem(), Eyes::Owner)?;
+        let key =
+            KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|e| dev_ca_error(e.into()))?;
+        files::create(path, &key.serialize_pem(), FileMode::OwnerOnly)?;
     }
-    let pem = String::from_utf8(files::read(path)?).map_err(|e| broken(e.into()))?;
-    KeyPair::from_pem(&pem).map_err(|e| broken(e.into()))
+    let pem = String::from_utf8(files::read(path)?).map_err(|e| dev_ca_error(e.into()))?;
+    KeyPair::from_pem(&pem).map_err(|e| dev_ca_error(e.into()))
 }
 
 fn ca_params(now: SystemTime) -> Result<CertificateParams, AnyError> {
@@ -126,7 +133,7 @@ fn ca_params(now: SystemTime) -> Result<CertificateParams, AnyError> {
         .push(DnType::CommonName, "Interzone development CA");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    valid_for(&mut params, now, CA_DAYS);
+    set_validity(&mut params, now, CA_VALIDITY_DAYS);
     Ok(params)
 }
 
@@ -138,21 +145,21 @@ fn leaf_params(names: &[String], now: SystemTime) -> Result<CertificateParams, A
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
-    valid_for(&mut params, now, LEAF_DAYS);
+    set_validity(&mut params, now, LEAF_VALIDITY_DAYS);
     Ok(params)
 }
 
-/// From a day ago, for clocks that are slow.
-fn valid_for(params: &mut CertificateParams, now: SystemTime, days: u32) {
+/// Sets the validity. Starts a day ago, for slow clocks.
+fn set_validity(params: &mut CertificateParams, now: SystemTime, days: u32) {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + since.saturating_sub(DAY);
     params.not_after = epoch + since + DAY * days;
 }
 
-/// Whether a client that trusts the CA would take the certificate under each name, now and for a
-/// while, and the key belongs to it.
-fn is_good(
+/// Checks that a client that trusts the CA accepts the certificate for each name, now and for a while, and that the
+/// key belongs to it.
+fn check_certificate(
     ca: &Path,
     cert: &Path,
     key: &Path,
@@ -160,22 +167,23 @@ fn is_good(
     now: SystemTime,
 ) -> Result<(), AnyError> {
     let mut roots = RootCertStore::empty();
-    for ca in files::certificates(ca, &files::read(ca)?)? {
+    for ca in files::parse_certificates(ca, &files::read(ca)?)? {
         roots.add(ca)?;
     }
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider()).build()?;
-    let chain = files::certificates(cert, &files::read(cert)?)?;
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(roots.into(), crypto_provider()).build()?;
+    let chain = files::parse_certificates(cert, &files::read(cert)?)?;
     let leaf = chain.first().ok_or("no certificate")?;
     let since = now.duration_since(UNIX_EPOCH)?;
-    for moment in [since, since + DAY * MARGIN_DAYS] {
-        let moment = UnixTime::since_unix_epoch(moment);
+    for time in [since, since + DAY * RENEW_BEFORE_DAYS] {
+        let time = UnixTime::since_unix_epoch(time);
         for name in names {
             let name = ServerName::try_from(name.as_str())?;
-            verifier.verify_server_cert(leaf, &[], &name, &[], moment)?;
+            verifier.verify_server_cert(leaf, &[], &name, &[], time)?;
         }
     }
-    let key = files::key(key, &files::read(key)?)?;
-    let key = provider().key_provider.load_private_key(key)?;
+    let key = files::parse_key(key, &files::read(key)?)?;
+    let key = crypto_provider().key_provider.load_private_key(key)?;
     rustls::sign::CertifiedKey::new(chain, key).keys_match()?;
     Ok(())
 }
@@ -184,10 +192,10 @@ fn is_good(
 mod tests {
     use super::*;
 
-    const ALL: [&str; 4] = ["ca.pem", "ca-key.pem", "cert.pem", "key.pem"];
+    const FILE_NAMES: [&str; 4] = ["ca.pem", "ca-key.pem", "cert.pem", "key.pem"];
 
-    fn texts(folder: &Path) -> [Vec<u8>; 4] {
-        ALL.map(|name| fs::read(folder.join(name)).unwrap())
+    fn read_files(folder: &Path) -> [Vec<u8>; 4] {
+        FILE_NAMES.map(|name| fs::read(folder.join(name)).unwrap())
     }
 
     fn days_from_now(days: u32) -> SystemTime {
@@ -195,41 +203,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_is_kept_and_what_ends_soon_is_made_again() {
+    fn certificate_is_renewed_only_shortly_before_expiry() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("deep/down");
-        let make = |days| open_or_make(&folder, &[], days_from_now(days)).unwrap();
-        let files = make(0);
+        let open = |days| open_or_create(&folder, &[], days_from_now(days)).unwrap();
+        let files = open(0);
         assert_eq!(files.cert, folder.join("cert.pem"));
-        let first = texts(&folder);
-        make(LEAF_DAYS - MARGIN_DAYS - 1);
-        assert_eq!(texts(&folder), first);
-        make(LEAF_DAYS - MARGIN_DAYS + 1);
-        let second = texts(&folder);
+        let first = read_files(&folder);
+        open(LEAF_VALIDITY_DAYS - RENEW_BEFORE_DAYS - 1);
+        assert_eq!(read_files(&folder), first);
+        open(LEAF_VALIDITY_DAYS - RENEW_BEFORE_DAYS + 1);
+        let second = read_files(&folder);
         assert_ne!(second[2], first[2], "the certificate is the same");
         assert_eq!((&second[..2], &second[3]), (&first[..2], &first[3]));
     }
 
     #[test]
-    fn a_new_name_makes_a_new_certificate() {
+    fn new_name_renews_the_certificate() {
         let folder = tempfile::tempdir().unwrap();
         let names = ["zone.test".to_owned(), "10.1.2.3".to_owned()];
         let now = SystemTime::now();
-        open_or_make(folder.path(), &[], now).unwrap();
-        let first = texts(folder.path());
-        open_or_make(folder.path(), &names, now).unwrap();
-        let second = texts(folder.path());
+        open_or_create(folder.path(), &[], now).unwrap();
+        let first = read_files(folder.path());
+        open_or_create(folder.path(), &names, now).unwrap();
+        let second = read_files(folder.path());
         assert_ne!(second[2], first[2]);
-        open_or_make(folder.path(), &names, now).unwrap();
-        assert_eq!(texts(folder.path()), second);
-        let bad = open_or_make(folder.path(), &["no name".to_owned()], now).unwrap_err();
+        open_or_create(folder.path(), &names, now).unwrap();
+        assert_eq!(read_files(folder.path()), second);
+        let bad = open_or_create(folder.path(), &["no name".to_owned()], now).unwrap_err();
         assert!(matches!(bad, TlsError::Name { .. }), "{bad}");
     }
 
     #[test]
-    fn keys_are_for_their_owner_alone_and_no_draft_stays() {
+    fn keys_are_owner_only_and_no_draft_remains() {
         let folder = tempfile::tempdir().unwrap();
-        DevCa::open_or_make(folder.path(), &[]).unwrap();
+        DevCa::open_or_create(folder.path(), &[]).unwrap();
         let mut found: Vec<String> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -247,30 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_agree() {
+    fn concurrent_opens_create_one_ca() {
         let folder = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| DevCa::open_or_make(folder.path(), &[]).unwrap());
+                scope.spawn(|| DevCa::open_or_create(folder.path(), &[]).unwrap());
             }
         });
-        let before = texts(folder.path());
-        DevCa::open_or_make(folder.path(), &[]).unwrap();
-        assert_eq!(texts(folder.path()), before);
+        let before = read_files(folder.path());
+        DevCa::open_or_create(folder.path(), &[]).unwrap();
+        assert_eq!(read_files(folder.path()), before);
     }
 
     #[test]
-    fn a_half_made_ca_is_completed_and_a_spoilt_one_named() {
+    fn incomplete_ca_is_completed_and_broken_one_is_reported() {
         let folder = tempfile::tempdir().unwrap();
-        DevCa::open_or_make(folder.path(), &[]).unwrap();
-        for gone in ["cert.pem", "ca.pem"] {
-            fs::remove_file(folder.path().join(gone)).unwrap();
-            DevCa::open_or_make(folder.path(), &[]).unwrap();
+        DevCa::open_or_create(folder.path(), &[]).unwrap();
+        for missing in ["cert.pem", "ca.pem"] {
+            fs::remove_file(folder.path().join(missing)).unwrap();
+            DevCa::open_or_create(folder.path(), &[]).unwrap();
         }
-        // A key that the CA's certificate does not know.
+        // A key that does not belong to the CA certificate.
         fs::remove_file(folder.path().join("ca-key.pem")).unwrap();
         fs::remove_file(folder.path().join("cert.pem")).unwrap();
-        let error = DevCa::open_or_make(folder.path(), &[]).unwrap_err();
+        let error = DevCa::open_or_create(folder.path(), &[]).unwrap_err();
         assert!(error.to_string().contains("remove the folder"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys in files: read with errors that name the file, written whole or not at all.
+//! PEM files: read with errors that name the file, written atomically.
 
 use super::TlsError;
 use rustls::pki_types::pem::PemObject;
@@ -7,25 +7,25 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A chain of certificates is some kilobytes, the roots of all browsers 200; beyond this it is no PEM.
-const LARGEST: u64 = 4 * 1024 * 1024;
+/// Maximum file size. A certificate chain has some kilobytes, the roots of all browsers 200.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let refuse = |source: io::Error| match source.kind() {
+    let error = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => TlsError::Missing { path: path.into() },
         _ => TlsError::Unreadable {
             path: path.into(),
             source,
         },
     };
-    let size = fs::metadata(path).map_err(refuse)?.len();
-    if size > LARGEST {
-        return Err(refuse(io::Error::other("it is too large to be PEM")));
+    let size = fs::metadata(path).map_err(error)?.len();
+    if size > MAX_FILE_BYTES {
+        return Err(error(io::Error::other("too large for a PEM file")));
     }
-    fs::read(path).map_err(refuse)
+    fs::read(path).map_err(error)
 }
 
-pub(super) fn certificates(
+pub(super) fn parse_certificates(
     path: &Path,
     pem: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -41,27 +41,27 @@ pub(super) fn certificates(
     Ok(chain)
 }
 
-pub(super) fn key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub(super) fn parse_key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| TlsError::NoKey { path: path.into() })
 }
 
-/// Who may read a file that we make.
+/// Permissions of a created file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Eyes {
-    /// Its owner.
-    Owner,
-    /// Anybody.
-    All,
+pub(super) enum FileMode {
+    /// Readable by the owner only.
+    OwnerOnly,
+    /// Readable by everyone.
+    WorldReadable,
 }
 
-/// Puts `text` at `path`, in place of what is there.
-pub(super) fn replace(path: &Path, text: &str, eyes: Eyes) -> Result<(), TlsError> {
-    with_draft(path, text, eyes, |draft| fs::rename(draft, path))
+/// Writes `text` to `path`, replacing an existing file.
+pub(super) fn replace(path: &Path, text: &str, mode: FileMode) -> Result<(), TlsError> {
+    write_via_draft(path, text, mode, |draft| fs::rename(draft, path))
 }
 
-/// Puts `text` at `path` unless something is there already.
-pub(super) fn create(path: &Path, text: &str, eyes: Eyes) -> Result<(), TlsError> {
-    with_draft(path, text, eyes, |draft| {
+/// Writes `text` to `path` unless the file exists.
+pub(super) fn create(path: &Path, text: &str, mode: FileMode) -> Result<(), TlsError> {
+    write_via_draft(path, text, mode, |draft| {
         let linked = fs::hard_link(draft, path);
         fs::remove_file(draft)?;
         match linked {
@@ -71,29 +71,33 @@ pub(super) fn create(path: &Path, text: &str, eyes: Eyes) -> Result<(), TlsError
     })
 }
 
-fn with_draft(
+fn write_via_draft(
     path: &Path,
     text: &str,
-    eyes: Eyes,
-    place: impl FnOnce(&Path) -> io::Result<()>,
+    mode: FileMode,
+    commit: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), TlsError> {
     let draft = path.with_extension(format!("{}.draft", uuid::Uuid::new_v4().simple()));
-    let written = || -> io::Result<()> {
+    let write = || -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         {
-            let mode = if eyes == Eyes::Owner { 0o600 } else { 0o644 };
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+            let bits = if mode == FileMode::OwnerOnly {
+                0o600
+            } else {
+                0o644
+            };
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, bits);
         }
         let mut file = options.open(&draft)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         drop(file);
-        place(&draft)
+        commit(&draft)
     };
-    written().map_err(|source| {
-        // What is left of the draft helps nobody, and may never have been.
+    write().map_err(|source| {
+        // Best effort: the draft may not exist.
         let _ = fs::remove_file(&draft);
         TlsError::Unwritable {
             path: path.into(),

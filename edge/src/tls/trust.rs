@@ -1,4 +1,4 @@
-//! Whom we believe when we call somebody: the CAs of the system, and those that the operator names.
+//! Trusted CAs for outgoing connections: those of the system, and those that the operator configures.
 
 use super::{TlsError, files};
 use reqwest::{Certificate, Client, ClientBuilder, blocking, redirect};
@@ -6,32 +6,32 @@ use rustls::RootCertStore;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const CONNECT: Duration = Duration::from_secs(10);
-const WHOLE: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The CAs for outgoing connections.
+/// Trusted CAs for outgoing connections.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct TrustRoots {
     extra: Vec<Certificate>,
 }
 
-impl Trust {
-    /// The CAs of the system alone.
+impl TrustRoots {
+    /// Returns the CAs of the system alone.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// The CAs of the system, and those in these PEM files.
-    pub fn system_and(paths: &[PathBuf]) -> Result<Self, TlsError> {
+    /// Returns the CAs of the system and those in these PEM files.
+    pub fn system_and_files(paths: &[PathBuf]) -> Result<Self, TlsError> {
         let mut extra = Vec::new();
-        // A client finds a bad CA only when it is built, and cannot say which file it was in.
+        // A client reports a bad CA only when it is built, and not in which file it was.
         let mut trial = RootCertStore::empty();
         for path in paths {
             let bad = |source: Box<dyn std::error::Error + Send + Sync>| TlsError::BadCertificate {
                 path: path.clone(),
                 source,
             };
-            for ca in files::certificates(path, &files::read(path)?)? {
+            for ca in files::parse_certificates(path, &files::read(path)?)? {
                 extra.push(Certificate::from_der(&ca).map_err(|error| bad(error.into()))?);
                 trial.add(ca).map_err(|error| bad(error.into()))?;
             }
@@ -39,8 +39,8 @@ impl Trust {
         Ok(Self { extra })
     }
 
-    /// A client that believes these CAs. It follows no redirect and uses no proxy, and it waits at most
-    /// 10 seconds for a connection and 30 for an answer; the caller may change that.
+    /// Returns an HTTP client builder that trusts these CAs. It follows no redirect, uses no proxy, and has a connect
+    /// timeout of 10 seconds and a request timeout of 30; the caller may change that.
     ///
     /// Building one reads the system's CAs from disk, so build few and share them.
     pub fn client(&self) -> ClientBuilder {
@@ -50,15 +50,15 @@ impl Trust {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .referer(false)
-            .connect_timeout(CONNECT)
-            .timeout(WHOLE)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
             .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")))
     }
 
-    /// The same for a thread that waits, and at most this long for an answer.
-    pub(crate) fn waiting_client(
+    /// Returns a blocking client with this request timeout.
+    pub(crate) fn blocking_client(
         &self,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<blocking::Client, Box<dyn std::error::Error + Send + Sync>> {
         let builder = blocking::Client::builder()
             .tls_backend_rustls()
@@ -66,10 +66,12 @@ impl Trust {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .referer(false)
-            .timeout(patience)
+            .timeout(timeout)
             .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")));
-        // It has a runtime of its own, which must not be made within another.
-        let made = std::thread::Builder::new().spawn(move || builder.build())?;
-        Ok(made.join().map_err(|_| "the HTTP client broke")??)
+        // A blocking client has its own runtime, which must not be created within another.
+        let thread = std::thread::Builder::new().spawn(move || builder.build())?;
+        Ok(thread
+            .join()
+            .map_err(|_| "creating the HTTP client panicked")??)
     }
 }

@@ -1,26 +1,26 @@
-//! The edge from outside: real sockets, real TLS, real clients. Nothing here looks inside; what needs
-//! to is tested beside the code.
+//! The edge through its public interface: real sockets, real TLS, real clients. Tests of internals are next to
+//! the code.
 
-#[cfg(test)]
-mod admission;
 mod connections;
 #[cfg(test)]
-mod floods;
+mod fair_admission;
 #[cfg(test)]
-mod frames;
+mod fixture;
 #[cfg(test)]
-mod handshakes;
+mod frame_floods;
 #[cfg(test)]
-mod heads;
+mod h2_frames;
 #[cfg(test)]
-mod house;
+mod partial_heads;
 #[cfg(test)]
-mod plain;
+mod plain_http;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
-mod stalls;
+mod shutdown;
 #[cfg(test)]
-mod stopping;
+mod stalled_streams;
 #[cfg(test)]
-mod trust;
+mod tls_handshakes;
+#[cfg(test)]
+mod trust_roots;

@@ -1,6 +1,6 @@
-//! What happens to requests: too many at once, too slow, and those that become something else.
+//! Request limits: concurrency, body size, timeouts, and upgrades.
 
-use crate::house::{Caller, Plan, ask, soon};
+use crate::fixture::{ListenerSetup, TlsClientOptions, send_get, within_timeout};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::IntoResponse;
@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use interzone_edge::body;
 use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
-use interzone_edge::listener::TurnedAway;
+use interzone_edge::listener::RejectReason;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_rustls::client::TlsStream;
 
-/// `/wait` waits to be let go, and tells when it waits.
-fn app(waits: &Arc<Notify>, go: &Arc<Notify>) -> Router {
-    let (waits, go) = (Arc::clone(waits), Arc::clone(go));
+/// App with `/wait`, which signals `waits` and then waits for `go`.
+fn app(started: &Arc<Notify>, release: &Arc<Notify>) -> Router {
+    let (waits, go) = (Arc::clone(started), Arc::clone(release));
     Router::new()
         .route("/", get(|| async { "here" }))
         .route(
@@ -53,17 +53,19 @@ async fn echo(request: Request) -> impl IntoResponse {
 }
 
 #[tokio::test]
-async fn more_requests_than_allowed_are_turned_away() {
+async fn requests_over_limit_get_503() {
     let (waits, go) = (Arc::default(), Arc::default());
-    let house = Plan::new(app(&waits, &go))
-        .limits(|limits| limits.requests = 1)
-        .build()
+    let server = ListenerSetup::new(app(&waits, &go))
+        .with_limits(|limits| limits.requests = 1)
+        .start()
         .await;
-    let client = house.client().build().unwrap();
-    let first = tokio::spawn(client.get(house.url("/wait")).send());
-    soon("the first", waits.notified()).await;
+    let client = server.client().build().unwrap();
+    let first = tokio::spawn(client.get(server.url("/wait")).send());
+    within_timeout("the first", waits.notified()).await;
 
-    let second = client.get(house.url("/")).header("x-correlation-id", "abc");
+    let second = client
+        .get(server.url("/"))
+        .header("x-correlation-id", "abc");
     let second = second.send().await.unwrap();
     assert_eq!(second.status(), 503);
     assert_eq!(second.headers()["retry-after"], "1");
@@ -71,25 +73,25 @@ async fn more_requests_than_allowed_are_turned_away() {
     assert!(second.text().await.unwrap().contains("try again"));
 
     go.notify_one();
-    let first = soon("the first", first).await.unwrap().unwrap();
+    let first = within_timeout("the first", first).await.unwrap().unwrap();
     assert_eq!(first.text().await.unwrap(), "waited");
-    let third = client.get(house.url("/")).send().await.unwrap();
+    let third = client.get(server.url("/")).send().await.unwrap();
     assert_eq!(third.status(), 200);
-    house
-        .until("interzone_requests_turned_away_total{reason=\"busy\"} 1")
+    server
+        .wait_for_metric("interzone_requests_rejected_total{reason=\"busy\"} 1")
         .await;
-    house.end().await;
+    server.shut_down().await;
 }
 
-/// `/` takes so many bytes and says how many came.
-fn takes(most: usize) -> Router {
+/// App whose `/` accepts `most` bytes and returns the number received.
+fn upload_app(max_bytes: usize) -> Router {
     let take = async move |request: Request| {
         let limits = HttpLimits {
-            body: most,
+            body_bytes: max_bytes,
             ..HttpLimits::default()
         };
         let (parts, body) = request.into_parts();
-        match body::read(body, &parts.headers, &limits, ShareKey::Unattributed).await {
+        match body::read_body(body, &parts.headers, &limits, ShareKey::Unattributed).await {
             Ok(bytes) => (StatusCode::OK, bytes.len().to_string()),
             Err(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
         }
@@ -98,36 +100,40 @@ fn takes(most: usize) -> Router {
 }
 
 #[tokio::test]
-async fn who_sends_too_much_is_told_so_by_every_version_of_http() {
-    const MOST: usize = 4 << 20;
-    let house = Plan::new(takes(MOST)).build().await;
-    for client in [house.client(), house.client().http1_only()] {
+async fn oversized_body_gets_413_over_http1_and_http2() {
+    const MAX_BODY_BYTES: usize = 4 << 20;
+    let server = ListenerSetup::new(upload_app(MAX_BODY_BYTES)).start().await;
+    for client in [server.client(), server.client().http1_only()] {
         let client = client.build().unwrap();
         for announced in [true, false] {
-            for (bytes, status) in [(MOST, 200), (MOST + 1, 413), (MOST * 2 - 1, 413)] {
+            for (bytes, status) in [
+                (MAX_BODY_BYTES, 200),
+                (MAX_BODY_BYTES + 1, 413),
+                (MAX_BODY_BYTES * 2 - 1, 413),
+            ] {
                 let mut pieces = vec![std::io::Result::Ok(vec![b'x'; bytes % 8])];
                 pieces.extend((0..8).map(|_| Ok(vec![b'x'; bytes / 8])));
                 let body = match announced {
                     true => reqwest::Body::from(vec![b'x'; bytes]),
                     false => reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)),
                 };
-                let sent = client.post(house.url("/")).body(body).send();
-                let answer = soon("an answer", sent).await;
+                let sent = client.post(server.url("/")).body(body).send();
+                let answer = within_timeout("an answer", sent).await;
                 let answer = answer
                     .unwrap_or_else(|e| panic!("announced {announced}, {bytes} bytes: {e:?}"));
                 let version = answer.version();
                 assert_eq!(answer.status(), status, "{version:?} {bytes}");
-                // The next request must not go to a connection that is about to end.
+                // The next request must not use a connection that is about to close.
                 let ends = answer.headers().contains_key(http::header::CONNECTION);
                 let old = version < http::Version::HTTP_2;
                 assert_eq!(ends, old && status == 413, "{version:?} {bytes}");
-                let text = soon("its text", answer.text()).await;
+                let text = within_timeout("its text", answer.text()).await;
                 let text = text.unwrap_or_else(|e| panic!("{version:?} {bytes}: {e:?}"));
                 assert!(status == 200 || text.contains("larger than"), "{text}");
             }
         }
     }
-    house.end().await;
+    server.shut_down().await;
 }
 
 const DATA: u8 = 0;
@@ -137,7 +143,7 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 
-/// A frame of HTTP/2.
+/// Encodes an HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let head = [
@@ -146,60 +152,62 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&head, payload].concat()
 }
 
-/// The next frame: its kind, its stream and what is in it.
-async fn heard(stream: &mut TlsStream<TcpStream>) -> (u8, u8, Vec<u8>) {
+/// Reads the next frame: its type, its stream and its payload.
+async fn read_frame(stream: &mut TlsStream<TcpStream>) -> (u8, u8, Vec<u8>) {
     let mut head = [0; 9];
-    soon("a frame", stream.read_exact(&mut head)).await.unwrap();
+    within_timeout("a frame", stream.read_exact(&mut head))
+        .await
+        .unwrap();
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
     let mut payload = vec![0; usize::try_from(length).unwrap()];
-    let read = soon("the rest", stream.read_exact(&mut payload)).await;
+    let read = within_timeout("the payload", stream.read_exact(&mut payload)).await;
     read.unwrap();
     (head[3], head[8], payload)
 }
 
-/// Clients that take a stream which is closed under them for a failure must not see it closed before they
-/// have sent what they wanted to send.
+/// Some clients treat a stream that is closed during their upload as a failure: it must stay open until they
+/// have sent everything.
 #[tokio::test]
-async fn a_stream_is_not_closed_under_its_sender() {
-    const MOST: usize = 1 << 20;
-    const PIECE: usize = 16 * 1024;
-    let house = Plan::new(takes(MOST)).build().await;
-    let caller = Caller {
+async fn rejected_upload_stream_stays_open_until_sent() {
+    const MAX_BODY_BYTES: usize = 1 << 20;
+    const CHUNK_BYTES: usize = 16 * 1024;
+    let server = ListenerSetup::new(upload_app(MAX_BODY_BYTES)).start().await;
+    let caller = TlsClientOptions {
         alpn: b"h2",
-        ..Caller::default()
+        ..TlsClientOptions::default()
     };
-    let mut stream = house.connect_by(&caller).await.unwrap();
-    let mut said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    said.extend(frame(SETTINGS, 0, 0, b""));
+    let mut stream = server.connect_as(&caller).await.unwrap();
+    let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    preface.extend(frame(SETTINGS, 0, 0, b""));
     // POST, https, /, and its authority.
     let headers = [b"\x83\x87\x84\x41\x09".as_slice(), b"localhost"].concat();
-    said.extend(frame(HEADERS, 4, 1, &headers));
-    stream.write_all(&said).await.unwrap();
+    preface.extend(frame(HEADERS, 4, 1, &headers));
+    stream.write_all(&preface).await.unwrap();
 
-    // As far as the windows allow, whatever the server says meanwhile.
-    let (mut windows, mut left) = ([65_535_usize; 2], 2 * MOST - PIECE);
+    // Sends as far as the windows allow, whatever the server sends meanwhile.
+    let (mut windows, mut left) = ([65_535_usize; 2], 2 * MAX_BODY_BYTES - CHUNK_BYTES);
     let mut answered = false;
     while left > 0 {
-        while left > 0 && windows.iter().all(|window| *window >= PIECE) {
-            left -= PIECE;
-            windows = windows.map(|window| window - PIECE);
+        while left > 0 && windows.iter().all(|window| *window >= CHUNK_BYTES) {
+            left -= CHUNK_BYTES;
+            windows = windows.map(|window| window - CHUNK_BYTES);
             let last = u8::from(left == 0);
-            let piece = frame(DATA, last, 1, &[b'x'; PIECE]);
+            let piece = frame(DATA, last, 1, &[b'x'; CHUNK_BYTES]);
             stream.write_all(&piece).await.unwrap();
         }
         if left == 0 {
             break;
         }
-        let (kind, on, payload) = heard(&mut stream).await;
+        let (kind, stream_id, payload) = read_frame(&mut stream).await;
         match kind {
             WINDOW_UPDATE => {
                 let more = u32::from_be_bytes(payload.try_into().unwrap());
-                windows[usize::from(on)] += usize::try_from(more).unwrap();
+                windows[usize::from(stream_id)] += usize::try_from(more).unwrap();
             }
-            // Its own are not empty; what is, agrees to ours.
+            // The server's own settings are not empty; an empty frame acknowledges ours.
             SETTINGS if !payload.is_empty() => {
-                let agreed = frame(SETTINGS, 1, 0, b"");
-                stream.write_all(&agreed).await.unwrap();
+                let ack = frame(SETTINGS, 1, 0, b"");
+                stream.write_all(&ack).await.unwrap();
                 for setting in payload.chunks(6).filter(|setting| setting[1] == 4) {
                     let window = u32::from_be_bytes(setting[2..].try_into().unwrap());
                     windows[1] += usize::try_from(window).unwrap() - 65_535;
@@ -210,51 +218,51 @@ async fn a_stream_is_not_closed_under_its_sender() {
             _ => {}
         }
     }
-    assert!(answered, "the answer does not wait for the end");
+    assert!(answered, "the response is sent before the upload ends");
     stream.write_all(&frame(PING, 0, 0, &[7; 8])).await.unwrap();
     loop {
-        let (kind, _, payload) = heard(&mut stream).await;
-        assert_ne!(kind, RST_STREAM, "closed although all was sent");
+        let (kind, _, payload) = read_frame(&mut stream).await;
+        assert_ne!(kind, RST_STREAM, "closed after everything was sent");
         if kind == PING && payload == [7; 8] {
             break;
         }
     }
     drop(stream);
-    house.end().await;
+    server.shut_down().await;
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_too_long_is_given_up() {
+async fn request_timeout_aborts_handler() {
     let (waits, go) = (Arc::default(), Arc::default());
-    let house = Plan::new(app(&waits, &go))
-        .limits(|limits| limits.request_time = Duration::from_millis(50))
-        .build_with(|listener| {
-            listener.turn_away_with(|why, correlation| {
-                assert_eq!(why, TurnedAway::TooSlow);
+    let server = ListenerSetup::new(app(&waits, &go))
+        .with_limits(|limits| limits.request_timeout = Duration::from_millis(50))
+        .start_with(|listener| {
+            listener.on_reject(|reason, correlation| {
+                assert_eq!(reason, RejectReason::Timeout);
                 (StatusCode::IM_A_TEAPOT, correlation.to_string()).into_response()
             })
         })
         .await;
-    let client = house.client().build().unwrap();
+    let client = server.client().build().unwrap();
     let request = client
-        .get(house.url("/wait"))
+        .get(server.url("/wait"))
         .header("x-correlation-id", "abc");
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status(), 418);
     assert_eq!(answer.text().await.unwrap(), "abc");
-    house.end().await;
+    server.shut_down().await;
 }
 
 #[tokio::test]
-async fn a_socket_can_become_something_else() {
+async fn upgraded_connection_is_exempt_from_idle_timeout() {
     let (waits, go) = (Arc::default(), Arc::default());
-    let mut plan = Plan::new(app(&waits, &go)).limits(|limits| {
-        limits.idle = Duration::from_millis(500);
-        limits.header_time = Duration::from_millis(500);
+    let mut plan = ListenerSetup::new(app(&waits, &go)).with_limits(|limits| {
+        limits.idle_timeout = Duration::from_millis(500);
+        limits.header_timeout = Duration::from_millis(500);
     });
     plan.grace = Duration::from_millis(50);
-    let house = plan.build().await;
-    let mut stream = house.connect().await;
+    let server = plan.start().await;
+    let mut stream = server.connect().await;
     stream
         .write_all(
             b"GET /echo HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n",
@@ -262,25 +270,29 @@ async fn a_socket_can_become_something_else() {
         .await
         .unwrap();
     let mut head = vec![0; 1024];
-    let read = soon("an answer", stream.read(&mut head)).await.unwrap();
+    let read = within_timeout("an answer", stream.read(&mut head))
+        .await
+        .unwrap();
     head.truncate(read);
     let head = String::from_utf8(head).unwrap();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
 
-    // It is quiet for longer than a connection may be: two of them come and go meanwhile.
+    // It is idle for longer than the idle timeout: two others are opened and closed meanwhile.
     for _ in 0..2 {
-        let mut other = house.connect().await;
-        assert!(ask(&mut other, "/").await.unwrap().ends_with("here"));
-        assert_eq!(crate::house::read_to_close(&mut other).await, "");
+        let mut other = server.connect().await;
+        assert!(send_get(&mut other, "/").await.unwrap().ends_with("here"));
+        assert_eq!(crate::fixture::read_to_close(&mut other).await, "");
     }
     stream.write_all(b"ping").await.unwrap();
     let mut echo = [0; 4];
-    soon("an echo", stream.read_exact(&mut echo)).await.unwrap();
+    within_timeout("an echo", stream.read_exact(&mut echo))
+        .await
+        .unwrap();
     assert_eq!(&echo, b"ping");
-    house.until("interzone_connections 1").await;
+    server.wait_for_metric("interzone_connections 1").await;
 
-    // Its handler does not know of the stop, so it is cut at the end of the grace.
-    house.end().await;
-    let end = soon("a close", stream.read(&mut echo)).await;
+    // Its handler ignores the shutdown, so it is aborted at the end of the grace.
+    server.shut_down().await;
+    let end = within_timeout("a close", stream.read(&mut echo)).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
 }

@@ -1,13 +1,12 @@
-//! The command agent: any program in any language, spoken to by JSON-RPC, one message a line.
+//! Command agent: runs any program as an agent and talks to it in JSON-RPC, one message per line.
 //!
-//! One process serves many runs at once. It is the operator's program, so it is trusted to run, but
-//! not to behave: whatever it prints, however it ends, the runs that it does not answer fail with a
-//! clear word and nobody else notices. No shell is involved, and nothing of the server's environment
-//! reaches the program but what it is given here.
+//! One process serves many runs concurrently. The operator chose the program, so it is trusted to run but not to
+//! behave: whatever it prints and however it ends, only the runs that it has not answered fail, with a specific
+//! error. No shell is involved, and the program's environment contains only what is configured here.
 
-use super::{refused, stopped};
+use super::{output_error, stopped_error};
 use async_trait::async_trait;
-use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Skill, Turn};
+use interzone_hub::{Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput};
 use interzone_protocol::vocab::{AgentId, Message};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,81 +16,80 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+mod executable;
 mod lines;
-mod listen;
-mod live;
-mod notes;
+mod log_throttle;
 mod process;
-mod program;
+mod process_handle;
+mod protocol;
+mod reader;
 mod signals;
 #[cfg(target_os = "linux")]
 mod subreaper;
 mod supervise;
-mod wire;
 
-pub use program::CommandError;
+pub use executable::CommandError;
 #[cfg(target_os = "linux")]
 pub use subreaper::run_program;
 
-use live::{Entered, Live, Said};
-use supervise::Presence;
+use process_handle::{AgentMessage, ProcessHandle, RunHandle};
+use supervise::ProcessState;
 
-/// The variables that a program may have from the server's own environment. Whoever reads the
-/// configuration puts them into [`CommandOptions::env`]; a library does not look them up.
-pub const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+/// Environment variables that a program may inherit from the server. The code that reads the configuration copies
+/// them into [`CommandOptions::env`]; this library does not read the environment.
+pub const INHERITED_ENV_VARS: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
-/// A command that runs another one and ends everything that it started: on Linux, what calls
-/// [`run_program`]. Without it a process that leaves the program's group outlives the program.
+/// A command that runs another command and ends every process that it started: on Linux, one that calls
+/// [`run_program`]. Without it a process that leaves the program's process group outlives the program.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     /// The executable.
     pub program: PathBuf,
-    /// What it is called in a list of processes.
+    /// Its name in the process list (`argv[0]`).
     pub name: String,
-    /// Its arguments, before the command that it runs.
+    /// Its arguments, placed before the command to run.
     pub arguments: Vec<String>,
 }
 
-/// How a program is run.
+/// Options of a command agent.
 #[derive(Clone)]
 pub struct CommandOptions {
     /// The agent's id.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it does, for people.
+    /// Description shown to users.
     pub description: String,
-    /// What it is good at.
+    /// Advertised skills.
     pub skills: Vec<Skill>,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What runs it, if anything is between.
+    /// Supervisor process that runs the program, if any.
     pub supervisor: Option<Supervisor>,
-    /// Where it runs; none means where the server does.
+    /// Working directory; `None` means the server's.
     pub cwd: Option<PathBuf>,
-    /// Its whole environment: it gets nothing else.
+    /// Complete environment of the program; nothing else is inherited.
     pub env: BTreeMap<String, String>,
-    /// How many runs it takes at once.
+    /// Maximum number of concurrent runs.
     pub concurrency: usize,
-    /// The longest line that it may print, in bytes: a file of 25 MB in base64, and words.
-    pub line_bytes: usize,
-    /// How long a run that was called off may take to answer before it is cut off.
+    /// Maximum length of an output line in bytes: a 25 MB file in base64, plus text.
+    pub max_line_bytes: usize,
+    /// Time that a canceled run has to answer before it is aborted.
     pub cancel_grace: Duration,
-    /// How long the program may leave its input unread while there is some.
-    pub write_patience: Duration,
-    /// How long a run waits for a program that is being started again.
-    pub start_patience: Duration,
-    /// How long the program may take to end after its input was closed, and again after it was asked
-    /// to by a signal.
+    /// Time that the program may leave pending input unread.
+    pub write_timeout: Duration,
+    /// Time that a run waits for a program that is being restarted.
+    pub start_timeout: Duration,
+    /// Time that the program has to exit after its input is closed, and again after the termination signal.
     pub exit_grace: Duration,
-    /// How long to wait before it is started again; each time twice as long, up to the longest.
-    pub restart_first: Duration,
-    /// The longest wait before it is started again.
-    pub restart_longest: Duration,
+    /// Delay before the first restart; doubled each time, up to `max_restart_delay`.
+    pub initial_restart_delay: Duration,
+    /// Maximum delay before a restart.
+    pub max_restart_delay: Duration,
 }
 
 impl CommandOptions {
-    /// The usual settings for a program.
+    /// Default options for a program.
     pub fn new(id: AgentId, command: Vec<String>) -> Self {
         let name = id.to_string();
         Self {
@@ -104,34 +102,34 @@ impl CommandOptions {
             cwd: None,
             env: BTreeMap::new(),
             concurrency: 16,
-            line_bytes: 48 * 1024 * 1024,
+            max_line_bytes: 48 * 1024 * 1024,
             cancel_grace: Duration::from_secs(5),
-            write_patience: Duration::from_secs(30),
-            start_patience: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            start_timeout: Duration::from_secs(30),
             exit_grace: Duration::from_secs(3),
-            restart_first: Duration::from_millis(200),
-            restart_longest: Duration::from_secs(60),
+            initial_restart_delay: Duration::from_millis(200),
+            max_restart_delay: Duration::from_secs(60),
         }
     }
 }
 
-/// An agent that is a program.
+/// Agent implemented by an external program.
 pub struct CommandAgent {
     info: AgentInfo,
     options: Arc<CommandOptions>,
-    presence: watch::Receiver<Presence>,
+    state: watch::Receiver<ProcessState>,
     stop: CancellationToken,
 }
 
 impl CommandAgent {
-    /// Looks for the program and starts it. From then on it is kept running in the background until
-    /// told to stop, or until the agent is dropped; it needs a runtime for that. Tell it to stop after
-    /// the workers have ended, not with them: they let runs finish.
+    /// Resolves the program and starts it. A background task keeps it running until `stop` is canceled or the agent is
+    /// dropped; this needs a tokio runtime. Cancel `stop` after the workers have ended, not together with them: they
+    /// let runs finish.
     ///
     /// # Errors
-    /// There is no such program or folder.
+    /// The program or its working directory does not exist.
     pub fn start(options: CommandOptions, stop: &CancellationToken) -> Result<Self, CommandError> {
-        let program = program::find(&options)?;
+        let program = executable::resolve(&options)?;
         let info = AgentInfo {
             id: options.id.clone(),
             name: options.name.clone(),
@@ -141,49 +139,52 @@ impl CommandAgent {
         };
         let options = Arc::new(options);
         let stop = stop.child_token();
-        let (here, presence) = watch::channel(Presence::Starting);
-        tokio::spawn(supervise::keep_running(
+        let (state_sender, state) = watch::channel(ProcessState::Starting);
+        tokio::spawn(supervise::supervise_process(
             program,
             options.clone(),
-            here,
+            state_sender,
             stop.clone(),
         ));
         Ok(Self {
             info,
             options,
-            presence,
+            state,
             stop,
         })
     }
 
-    /// Ends the program: its input is closed, then it is asked to end, then it is killed. Returns when
-    /// it is gone.
+    /// Shuts the program down: closes its input, then sends the termination signal, then kills it. Returns once it
+    /// has exited.
     pub async fn shut_down(&self) {
         self.stop.cancel();
-        let mut presence = self.presence.clone();
-        // An error means that whoever keeps it running is gone, and the program with it.
-        let _ = presence
-            .wait_for(|now| matches!(now, Presence::Ended))
+        let mut state = self.state.clone();
+        // An error means that the supervising task, and with it the program, is gone.
+        let _ = state
+            .wait_for(|now| matches!(now, ProcessState::Ended))
             .await;
     }
 
-    /// The running program, as soon as there is one.
-    async fn live(&self, stop: &CancellationToken) -> Result<Arc<Live>, AgentError> {
-        let mut presence = self.presence.clone();
+    /// Waits for a running program and returns its handle.
+    async fn wait_for_process(
+        &self,
+        stop: &CancellationToken,
+    ) -> Result<Arc<ProcessHandle>, AgentError> {
+        let mut state = self.state.clone();
         let found = async {
-            let settled = |now: &Presence| match now {
-                Presence::Up(live) => live.is_open(),
-                Presence::Ended => true,
-                Presence::Starting | Presence::Troubled(_) => false,
+            let settled = |now: &ProcessState| match now {
+                ProcessState::Running(live) => live.is_open(),
+                ProcessState::Ended => true,
+                ProcessState::Starting | ProcessState::Failing(_) => false,
             };
-            match &*presence.wait_for(settled).await.ok()? {
-                Presence::Up(live) => Some(live.clone()),
+            match &*state.wait_for(settled).await.ok()? {
+                ProcessState::Running(live) => Some(live.clone()),
                 _ => None,
             }
         };
         tokio::select! {
-            () = stop.cancelled() => Err(stopped()),
-            found = tokio::time::timeout(self.options.start_patience, found) => {
+            () = stop.cancelled() => Err(stopped_error()),
+            found = tokio::time::timeout(self.options.start_timeout, found) => {
                 found.ok().flatten().ok_or_else(|| AgentError {
                     code: "agent_unavailable",
                     detail: "the program is not running".to_owned(),
@@ -192,25 +193,24 @@ impl CommandAgent {
         }
     }
 
-    /// Calls a run off, and waits a little for the program to say that it has understood. One that does
-    /// not heed it is started again, as it may be stuck; but not while it works for somebody else too,
-    /// unless it `breaks` the rules.
-    async fn call_off(&self, mut entered: Entered, breaks: bool) {
-        let understood = async {
-            entered.call_off().await;
-            while let Some(said) = entered.next().await {
-                if matches!(said, Said::Done(_)) {
+    /// Cancels a run and waits briefly for the program to acknowledge it. A program that ignores the request may be
+    /// stuck and is restarted, but not while it serves other active runs, unless it violated the protocol.
+    async fn cancel_run(&self, mut run: RunHandle, violated_protocol: bool) {
+        let acknowledged = async {
+            run.cancel().await;
+            while let Some(message) = run.next_message().await {
+                if matches!(message, AgentMessage::Done(_)) {
                     break;
                 }
             }
         };
         let grace = self.options.cancel_grace;
-        if tokio::time::timeout(grace, understood).await.is_ok() {
+        if tokio::time::timeout(grace, acknowledged).await.is_ok() {
             return;
         }
-        tracing::warn!(agent = %self.info.id, "the program does not heed that a run was called off");
-        if breaks || entered.is_alone() {
-            entered.give_up();
+        tracing::warn!(agent = %self.info.id, "agent ignored a cancel request");
+        if violated_protocol || run.all_runs_canceled() {
+            run.kill_process();
         }
     }
 }
@@ -229,83 +229,89 @@ impl Agent for CommandAgent {
 
     fn is_available(&self) -> bool {
         matches!(
-            &*self.presence.borrow(),
-            Presence::Starting | Presence::Up(_)
+            &*self.state.borrow(),
+            ProcessState::Starting | ProcessState::Running(_)
         )
     }
 
-    fn back_in(&self) -> Option<Duration> {
-        match &*self.presence.borrow() {
-            Presence::Troubled(until) => Some(until.saturating_duration_since(Instant::now())),
+    fn retry_after(&self) -> Option<Duration> {
+        match &*self.state.borrow() {
+            ProcessState::Failing(until) => Some(until.saturating_duration_since(Instant::now())),
             _ => None,
         }
     }
 
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        // A program may end between being found and being asked; then the next one is.
-        let mut entered = loop {
-            let live = self.live(&turn.stop).await?;
-            if let Some(entered) = live.enter(&turn.task.id) {
-                break entered;
+    async fn run(
+        &self,
+        turn: Turn,
+        output: Arc<dyn TurnOutput>,
+    ) -> Result<TurnOutcome, AgentError> {
+        // The program may exit between the lookup and the start of the run; then wait for its replacement.
+        let mut run = loop {
+            let live = self.wait_for_process(&turn.cancel_token).await?;
+            if let Some(run) = live.start_run(&turn.task.id) {
+                break run;
             }
         };
-        let request = wire::run(entered.id(), &turn)?;
+        let request = protocol::run_request(run.id(), &turn)?;
         tokio::select! {
-            () = turn.stop.cancelled() => return Err(stopped()),
-            sent = entered.send(request) => sent?,
+            () = turn.cancel_token.cancelled() => return Err(stopped_error()),
+            sent = run.send(request) => sent?,
         }
-        let mut whole = String::new();
+        let mut text = String::new();
         loop {
-            let said = tokio::select! {
-                () = turn.stop.cancelled() => {
-                    self.call_off(entered, false).await;
-                    return Err(stopped());
+            let message = tokio::select! {
+                () = turn.cancel_token.cancelled() => {
+                    self.cancel_run(run, false).await;
+                    return Err(stopped_error());
                 }
-                said = entered.next() => said,
+                message = run.next_message() => message,
             };
-            match said {
-                None => return Err(died()),
-                Some(Said::Text(delta)) => {
-                    if whole.len().saturating_add(delta.len()) > self.options.line_bytes {
-                        self.call_off(entered, true).await;
-                        return Err(wire::misfit("its answer has grown too long"));
+            match message {
+                None => return Err(process_died_error()),
+                Some(AgentMessage::Text(delta)) => {
+                    if text.len().saturating_add(delta.len()) > self.options.max_line_bytes {
+                        self.cancel_run(run, true).await;
+                        return Err(protocol::protocol_error("the answer is too long"));
                     }
-                    whole.push_str(&delta);
-                    output.text(&delta).await.map_err(refused)?;
+                    text.push_str(&delta);
+                    output.text(&delta).await.map_err(output_error)?;
                 }
-                Some(Said::Status(text)) => output.status(&text).await.map_err(refused)?,
-                Some(Said::Artifact {
+                Some(AgentMessage::Status(text)) => {
+                    output.status(&text).await.map_err(output_error)?
+                }
+                Some(AgentMessage::Artifact {
                     artifact,
                     append,
                     last,
                 }) => {
                     let put = output.artifact(*artifact, append, last);
-                    put.await.map_err(refused)?;
+                    put.await.map_err(output_error)?;
                 }
-                Some(Said::Done(outcome)) => {
-                    entered.done();
-                    return Ok(with_the_text((*outcome)?, whole));
+                Some(AgentMessage::Done(outcome)) => {
+                    run.mark_done();
+                    return Ok(with_streamed_text((*outcome)?, text));
                 }
             }
         }
     }
 }
 
-/// A program that has said all by growing text need not say it again.
-fn with_the_text(outcome: Outcome, whole: String) -> Outcome {
+/// Uses the streamed text as the message of a completed outcome that has none.
+fn with_streamed_text(outcome: TurnOutcome, text: String) -> TurnOutcome {
     match outcome {
-        Outcome::Completed {
+        TurnOutcome::Completed {
             message: None,
             direct,
-        } if !whole.is_empty() => Outcome::Completed {
-            message: Some(Message::agent_text(whole)),
+        } if !text.is_empty() => TurnOutcome::Completed {
+            message: Some(Message::agent_text(text)),
             direct,
         },
         other => other,
     }
 }
 
-fn died() -> AgentError {
+fn process_died_error() -> AgentError {
     AgentError {
         code: "agent_died",
         detail: "the program ended before it answered".to_owned(),

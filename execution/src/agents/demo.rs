@@ -1,13 +1,13 @@
-//! The demo agent: deterministic, built in, and honest about being a demo.
+//! Demo agent: built in and deterministic.
 //!
-//! It shows everything that an agent can do, so that a newcomer has something to talk to and a test
-//! something to rely on. No network, no model and no randomness may enter.
+//! It demonstrates everything that an agent can do, for new users and for tests. It must not use the network, a model
+//! or randomness.
 
-use super::{refused, stopped};
+use super::{output_error, stopped_error};
 use crate::files::{FileOwner, FileReader, InputRules};
 use async_trait::async_trait;
-use attachments::Reading;
-use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Skill, Turn};
+use attachments::DemoReadContext;
+use interzone_hub::{Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput};
 use interzone_protocol::vocab::{AgentId, Message, Role};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use tokio_util::sync::CancellationToken;
 mod attachments;
 mod files;
 
-/// The most words that `stream` gives.
-const MOST_WORDS: u32 = 1_000;
+/// Maximum number of words of `stream`.
+const MAX_STREAM_WORDS: u32 = 1_000;
 
-/// The longest that `wait` waits, in seconds: less than the ten minutes after which a turn is cut off.
-const LONGEST_WAIT: u32 = 540;
+/// Maximum duration of `wait` in seconds: below the ten-minute limit of a turn.
+const MAX_WAIT_SECONDS: u32 = 540;
 
-/// How many status lines a wait has at most.
-const MOST_LINES: u32 = 60;
+/// Maximum number of status updates during a wait.
+const MAX_STATUS_UPDATES: u32 = 60;
 
-/// Between two words of `stream`: slow enough to see it grow.
-const PACE: Duration = Duration::from_millis(20);
+/// Delay between two words of `stream`, slow enough to watch.
+const WORD_DELAY: Duration = Duration::from_millis(20);
 
-/// What `stream` says, over and over.
-const WORDS: [&str; 12] = [
+/// Words of `stream`, repeated.
+const STREAM_WORDS: [&str; 12] = [
     "one", "word", "after", "another", "comes", "while", "you", "watch", "and", "none", "is",
     "lost",
 ];
@@ -45,14 +45,14 @@ fail REASON - the task fails
 file csv|json|txt|md TEXT - a file, for example: file csv name,amount
 Attach a file, and I name it with its type and size, and quote its first line.";
 
-/// An agent that does as its first word says.
+/// Agent that interprets the first word of a message as a command.
 pub struct DemoAgent {
     info: AgentInfo,
     files: Option<(FileReader, InputRules)>,
 }
 
 impl DemoAgent {
-    /// A demo agent that is called so and takes this many runs at once.
+    /// Creates a demo agent with this id and concurrency limit.
     pub fn new(id: AgentId, concurrency: usize) -> Self {
         let skill = |id: &str, name: &str, description: &str| Skill {
             id: id.to_owned(),
@@ -66,7 +66,7 @@ impl DemoAgent {
                 description: "A built-in demo: deterministic, no model, no network. Say \"help\"."
                     .to_owned(),
                 skills: vec![
-                    skill("echo", "Echo", "Says again what it was told."),
+                    skill("echo", "Echo", "Repeats the text."),
                     skill("stream", "Stream", "Answers word by word."),
                     skill("file", "File", "Makes a CSV, JSON, text or Markdown file."),
                 ],
@@ -76,7 +76,7 @@ impl DemoAgent {
         }
     }
 
-    /// The same, which quotes documents too, as this reads them.
+    /// Also quotes the first line of documents, which this reader reads.
     #[must_use]
     pub fn with_reader(self, reader: FileReader, rules: InputRules) -> Self {
         Self {
@@ -85,16 +85,16 @@ impl DemoAgent {
         }
     }
 
-    /// An answer, with what was attached to the question.
-    async fn answer(&self, turn: &Turn, text: String) -> Outcome {
+    /// Builds an answer that also lists the attachments of the message.
+    async fn answer(&self, turn: &Turn, text: String) -> TurnOutcome {
         let owner = FileOwner::from(&turn.task);
-        let reading = self.files.as_ref().map(|(reader, rules)| Reading {
+        let reading = self.files.as_ref().map(|(reader, rules)| DemoReadContext {
             reader,
             owner: &owner,
             rules,
         });
         let listed = attachments::list(&turn.message, reading).await;
-        say(if listed.is_empty() {
+        completed(if listed.is_empty() {
             text
         } else {
             format!("{text}\n{listed}")
@@ -108,76 +108,94 @@ impl Agent for DemoAgent {
         &self.info
     }
 
-    fn at_hand(&self, message: &Message, history: &[Message]) -> Option<Outcome> {
-        if attachments::any(message) {
+    fn answer_inline(&self, message: &Message, history: &[Message]) -> Option<TurnOutcome> {
+        if attachments::has_attachments(message) {
             return None;
         }
-        match does(&message.text(), message, history) {
-            Does::Answer(text) => Some(say(text)),
-            Does::Say(outcome) => Some(outcome),
-            Does::Stream(_) | Does::Wait(_) | Does::File(_) => None,
+        match parse_command(&message.text(), message, history) {
+            DemoCommand::Answer(text) => Some(completed(text)),
+            DemoCommand::Immediate(outcome) => Some(outcome),
+            DemoCommand::Stream(_) | DemoCommand::Wait(_) | DemoCommand::File(_) => None,
         }
     }
 
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
+    async fn run(
+        &self,
+        turn: Turn,
+        output: Arc<dyn TurnOutput>,
+    ) -> Result<TurnOutcome, AgentError> {
         let text = turn.message.text();
-        match does(&text, &turn.message, &turn.history) {
-            Does::Answer(text) => Ok(self.answer(&turn, text).await),
-            Does::Say(outcome) => Ok(outcome),
-            Does::Stream(rest) => stream(rest, &turn.stop, output.as_ref()).await,
-            Does::Wait(rest) => wait(rest, &turn.stop, output.as_ref()).await,
-            Does::File(rest) => {
-                let place = turn.history.len().saturating_add(1);
-                file(rest, place, &self.info.name, output.as_ref()).await
+        match parse_command(&text, &turn.message, &turn.history) {
+            DemoCommand::Answer(text) => Ok(self.answer(&turn, text).await),
+            DemoCommand::Immediate(outcome) => Ok(outcome),
+            DemoCommand::Stream(argument) => {
+                stream(argument, &turn.cancel_token, output.as_ref()).await
+            }
+            DemoCommand::Wait(argument) => {
+                wait(argument, &turn.cancel_token, output.as_ref()).await
+            }
+            DemoCommand::File(argument) => {
+                let sequence = turn.history.len().saturating_add(1);
+                file(argument, sequence, &self.info.name, output.as_ref()).await
             }
         }
     }
 }
 
-/// What it does about a message.
-enum Does<'t> {
-    /// Answers, and names what is attached.
+/// Parsed command of a message.
+enum DemoCommand<'t> {
+    /// Answer with this text and list the attachments.
     Answer(String),
-    /// Says no more than this.
-    Say(Outcome),
+    /// Return exactly this outcome.
+    Immediate(TurnOutcome),
     Stream(&'t str),
     Wait(&'t str),
     File(&'t str),
 }
 
-/// What to do about a message of this text.
-fn does<'t>(text: &'t str, message: &Message, history: &[Message]) -> Does<'t> {
+/// Parses the command in a message.
+fn parse_command<'t>(text: &'t str, message: &Message, history: &[Message]) -> DemoCommand<'t> {
     let text = text.trim();
     if answers_a_question(history) {
-        return Does::Answer(format!("You answered: {text}"));
+        return DemoCommand::Answer(format!("You answered: {text}"));
     }
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let rest = rest.trim();
-    let or = |usual| Message::agent_text(if rest.is_empty() { usual } else { rest });
-    match word.to_ascii_lowercase().as_str() {
-        "help" => Does::Answer(HELP.to_owned()),
-        "echo" if rest.is_empty() => {
-            Does::Say(say("Tell me what to echo, for example: echo hello"))
+    let (command, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let argument = argument.trim();
+    let text_or = |default| {
+        Message::agent_text(if argument.is_empty() {
+            default
+        } else {
+            argument
+        })
+    };
+    match command.to_ascii_lowercase().as_str() {
+        "help" => DemoCommand::Answer(HELP.to_owned()),
+        "echo" if argument.is_empty() => {
+            DemoCommand::Immediate(completed("Tell me what to echo, for example: echo hello"))
         }
-        "echo" => Does::Answer(rest.to_owned()),
-        "stream" => Does::Stream(rest),
-        "wait" => Does::Wait(rest),
-        "ask" => Does::Say(Outcome::InputRequired(or(
+        "echo" => DemoCommand::Answer(argument.to_owned()),
+        "stream" => DemoCommand::Stream(argument),
+        "wait" => DemoCommand::Wait(argument),
+        "ask" => DemoCommand::Immediate(TurnOutcome::InputRequired(text_or(
             "What would you like to tell me?",
         ))),
-        "fail" => Does::Say(Outcome::Failed(or("This failed because you asked for it."))),
-        "file" => Does::File(rest),
-        _ => Does::Answer(unknown(word, message)),
+        "fail" => DemoCommand::Immediate(TurnOutcome::Failed(text_or(
+            "This failed because you asked for it.",
+        ))),
+        "file" => DemoCommand::File(argument),
+        _ => DemoCommand::Answer(unknown_command_text(command, message)),
     }
 }
 
-/// Whether what is said now answers a question of `ask`: the last words were ours, and they came of
+/// Returns true if the message answers a question of `ask`: the last message is the agent's, and it results from
 /// that command.
 fn answers_a_question(history: &[Message]) -> bool {
-    let mut before = history.iter().rev();
-    let asked = before.next().is_some_and(|last| last.role() == Role::Agent);
-    let command = before.find(|message| message.role() != Role::Agent);
-    asked
+    let mut earlier = history.iter().rev();
+    let follows_agent = earlier
+        .next()
+        .is_some_and(|last| last.role() == Role::Agent);
+    let command = earlier.find(|message| message.role() != Role::Agent);
+    follows_agent
         && command.is_some_and(|message| {
             let text = message.text();
             let word = text.split_whitespace().next().unwrap_or_default();
@@ -185,121 +203,128 @@ fn answers_a_question(history: &[Message]) -> bool {
         })
 }
 
-fn unknown(word: &str, message: &Message) -> String {
-    if word.is_empty() && attachments::any(message) {
+fn unknown_command_text(command: &str, message: &Message) -> String {
+    if command.is_empty() && attachments::has_attachments(message) {
         return "Thank you, this arrived:".to_owned();
     }
-    let heard = if word.is_empty() {
+    let problem = if command.is_empty() {
         "You said nothing that I can read.".to_owned()
     } else {
-        format!("I do not know \"{}\".", shortened(word, 40))
+        format!("I do not know \"{}\".", truncate(command, 40))
     };
-    format!("{heard} {HELP}")
+    format!("{problem} {HELP}")
 }
 
-fn say(text: impl AsRef<str>) -> Outcome {
-    Outcome::Completed {
+fn completed(text: impl AsRef<str>) -> TurnOutcome {
+    TurnOutcome::Completed {
         message: Some(Message::agent_text(text)),
         direct: true,
     }
 }
 
 async fn stream(
-    rest: &str,
+    argument: &str,
     stop: &CancellationToken,
-    output: &dyn Output,
-) -> Result<Outcome, AgentError> {
-    let count = match rest.parse::<u32>() {
-        Ok(count) if (1..=MOST_WORDS).contains(&count) => count,
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, AgentError> {
+    let count = match argument.parse::<u32>() {
+        Ok(count) if (1..=MAX_STREAM_WORDS).contains(&count) => count,
         _ => {
-            return Ok(say(format!(
-                "Tell me how many words, from 1 to {MOST_WORDS}, for example: stream 20"
+            return Ok(completed(format!(
+                "Tell me how many words, from 1 to {MAX_STREAM_WORDS}, for example: stream 20"
             )));
         }
     };
-    let mut whole = String::new();
-    for (number, word) in (1..=count).zip(WORDS.iter().cycle()) {
+    let mut text = String::new();
+    for (number, word) in (1..=count).zip(STREAM_WORDS.iter().cycle()) {
         let end = if number == count { "." } else { " " };
         let delta = format!("{word}{end}");
-        output.text(&delta).await.map_err(refused)?;
-        whole.push_str(&delta);
+        output.text(&delta).await.map_err(output_error)?;
+        text.push_str(&delta);
         if number < count {
-            pause(PACE, stop).await?;
+            pause(WORD_DELAY, stop).await?;
         }
     }
-    Ok(say(whole))
+    Ok(completed(text))
 }
 
 async fn wait(
-    rest: &str,
+    argument: &str,
     stop: &CancellationToken,
-    output: &dyn Output,
-) -> Result<Outcome, AgentError> {
-    let longest = f64::from(LONGEST_WAIT);
-    let seconds = match rest.parse::<f64>() {
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, AgentError> {
+    let longest = f64::from(MAX_WAIT_SECONDS);
+    let seconds = match argument.parse::<f64>() {
         Ok(seconds) if (0.0..=longest).contains(&seconds) => seconds,
         _ => {
-            return Ok(say(format!(
-                "Tell me how many seconds, for example: wait 5. {LONGEST_WAIT} is the most."
+            return Ok(completed(format!(
+                "Tell me how many seconds, for example: wait 5. {MAX_WAIT_SECONDS} is the most."
             )));
         }
     };
     let mut left = Duration::from_secs_f64(seconds);
-    let step = (left / MOST_LINES).max(Duration::from_secs(1));
+    let step = (left / MAX_STATUS_UPDATES).max(Duration::from_secs(1));
     while !left.is_zero() {
         let line = format!("waiting, {:.0} s left", left.as_secs_f64().ceil());
-        output.status(&line).await.map_err(refused)?;
+        output.status(&line).await.map_err(output_error)?;
         let now = step.min(left);
         pause(now, stop).await?;
         left = left.saturating_sub(now);
     }
-    Ok(say(format!("I waited {seconds} s.")))
+    Ok(completed(format!("I waited {seconds} s.")))
 }
 
 async fn file(
-    rest: &str,
-    place: usize,
-    by: &str,
-    output: &dyn Output,
-) -> Result<Outcome, AgentError> {
-    let (kind, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let Some(kind) = files::kind(kind) else {
-        return Ok(say(
+    argument: &str,
+    sequence: usize,
+    author: &str,
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, AgentError> {
+    let (kind, text) = argument
+        .split_once(char::is_whitespace)
+        .unwrap_or((argument, ""));
+    let Some(kind) = files::kind_from_extension(kind) else {
+        return Ok(completed(
             "Tell me what kind of file: csv, json, txt or md, for example: file csv name,amount",
         ));
     };
-    let made = match files::make(kind, text.trim()) {
-        Ok(made) => made,
-        Err(fault) => return Ok(say(fault.text)),
+    let generated = match files::generate(kind, text.trim()) {
+        Ok(generated) => generated,
+        Err(error) => return Ok(completed(error.text)),
     };
-    let said = format!("Here is {} ({} bytes).", made.name, made.bytes.len());
-    let artifact = files::into_artifact(made, place, by).map_err(|error| AgentError {
-        code: "agent_output",
-        detail: error.to_string(),
-    })?;
+    let answer = format!(
+        "Here is {} ({} bytes).",
+        generated.name,
+        generated.bytes.len()
+    );
+    let artifact =
+        files::into_artifact(generated, sequence, author).map_err(|error| AgentError {
+            code: "agent_output",
+            detail: error.to_string(),
+        })?;
     output
         .artifact(artifact, false, true)
         .await
-        .map_err(refused)?;
-    Ok(Outcome::Completed {
-        message: Some(Message::agent_text(said)),
+        .map_err(output_error)?;
+    Ok(TurnOutcome::Completed {
+        message: Some(Message::agent_text(answer)),
         direct: false,
     })
 }
 
-/// Lets time pass, unless told to stop.
+/// Sleeps, unless the run is canceled.
 async fn pause(time: Duration, stop: &CancellationToken) -> Result<(), AgentError> {
     tokio::select! {
-        () = stop.cancelled() => Err(stopped()),
+        () = stop.cancelled() => Err(stopped_error()),
         () = tokio::time::sleep(time) => Ok(()),
     }
 }
 
-/// At most so many characters, on one line, with a sign of what was left out.
-fn shortened(text: &str, most: usize) -> String {
+/// Truncates a text to `max_chars` characters on one line; an ellipsis marks the omission.
+fn truncate(text: &str, max_chars: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut short: String = text.chars().take(most).map(plain).collect();
-    if text.chars().nth(most).is_some() {
+    let mut short: String = text.chars().take(max_chars).map(plain).collect();
+    if text.chars().nth(max_chars).is_some() {
         short.push('…');
     }
     short

@@ -1,66 +1,66 @@
-//! The llm agent: a language model answers, streamed word by word, and makes files if asked to.
+//! LLM agent: a language model answers, streamed, and generates files on request.
 //!
-//! Three ways of speaking cover nearly all models: OpenAI's, Anthropic's and Bedrock's. What a model or
-//! its provider does wrong becomes a word of the zones' contract. No key may enter a log or an error, and
-//! nothing that a user sends is trusted, least of all what is in a file.
+//! Three provider APIs cover nearly all models: OpenAI, Anthropic and Bedrock. Errors of a model or its provider
+//! become error codes of the zone contract. No key may appear in a log or an error, and nothing that a user sends is
+//! trusted, least of all the content of a file.
 
-use super::stopped;
+use super::stopped_error;
 use crate::files::{FileOwner, Language};
 use async_trait::async_trait;
-use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Turn, failure};
+use interzone_hub::{Agent, AgentError, AgentInfo, Turn, TurnOutcome, TurnOutput, failure_message};
 use interzone_protocol::vocab::Message;
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+mod answer;
 mod anthropic;
 mod attachments;
 #[cfg(feature = "aws")]
 mod bedrock;
 mod chat;
 mod errors;
-mod exchange;
 mod history;
 mod openai;
 mod options;
-mod reply;
+mod provider;
+mod request;
 mod retry;
 mod sse;
 mod tools;
-mod wire;
 
 #[cfg(feature = "aws")]
 pub use bedrock::BedrockCredentials;
-pub use options::{LlmError, LlmOptions, Provider};
+pub use options::{LlmError, LlmOptions, LlmProvider};
 
-use attachments::{Fence, Reading, Skipped};
-use chat::{Block, Chat, Speaker, Stop};
-use errors::{Failure, Why};
-use exchange::{Answer, Exchange};
-use reply::{Note, Reply};
-use tools::Mishap;
-use wire::Wire;
+use answer::{AnswerNotice, AnswerSink};
+use attachments::{FileReadContext, PromptDelimiter, SkippedFile};
+use chat::{Chat, ChatRole, ContentBlock, StopReason};
+use errors::{LlmErrorKind, LlmFailure};
+use provider::ModelProvider;
+use request::{LlmRequest, ModelAnswer};
+use tools::ToolError;
 
-/// How much of an answer is taken.
+/// Size limits of an answer.
 #[derive(Clone, Copy, Debug)]
-struct Quota {
-    /// Bytes of one event of a stream.
+struct AnswerLimits {
+    /// Maximum size of a stream event, in bytes.
     event_bytes: usize,
-    /// Bytes of the text.
+    /// Maximum size of the text, in bytes.
     text_bytes: usize,
-    /// Bytes of the arguments of all calls.
+    /// Maximum total size of the arguments of all tool calls, in bytes.
     argument_bytes: usize,
 }
 
-impl Quota {
-    fn of(options: &LlmOptions) -> Self {
+impl AnswerLimits {
+    fn from_options(options: &LlmOptions) -> Self {
         let file = usize::try_from(options.files.max_bytes).unwrap_or(usize::MAX);
-        // Text in JSON may take twice its size, and a call comes with a few words.
+        // Text in JSON may take twice its size, and the rest of the call adds a little.
         let argument_bytes = file.saturating_mul(2).saturating_add(64 * 1024);
         Self {
-            // A call may come in one piece, as a string in JSON once more.
+            // A call may arrive in a single event, JSON-encoded once more as a string.
             event_bytes: argument_bytes.saturating_mul(2),
             text_bytes: options.text_bytes,
             argument_bytes,
@@ -68,25 +68,25 @@ impl Quota {
     }
 }
 
-/// An agent that is a model.
+/// Agent backed by a language model.
 pub struct LlmAgent {
     info: AgentInfo,
     options: LlmOptions,
-    wire: Box<dyn Wire>,
+    provider: Box<dyn ModelProvider>,
     client: reqwest::Client,
 }
 
 impl LlmAgent {
-    /// Sets the agent up. It connects to nobody before it is asked something.
+    /// Creates the agent. It does not connect before its first run.
     ///
     /// # Errors
-    /// The model, its address or its key cannot be used.
+    /// The model name, the URL or the key is invalid.
     pub fn new(options: LlmOptions) -> Result<Self, LlmError> {
         if options.model.trim().is_empty() {
             return Err(LlmError::NoModel);
         }
-        let wire: Box<dyn Wire> = match &options.provider {
-            Provider::OpenAi {
+        let provider: Box<dyn ModelProvider> = match &options.provider {
+            LlmProvider::OpenAi {
                 base_url,
                 key,
                 native_files,
@@ -94,31 +94,32 @@ impl LlmAgent {
             } => {
                 let key = key.as_ref();
                 let (files, images) = (*native_files, *images);
-                let wire = openai::OpenAi::new(&options, base_url, key, files, images)?;
-                Box::new(wire)
+                let provider = openai::OpenAiProvider::new(&options, base_url, key, files, images)?;
+                Box::new(provider)
             }
-            Provider::Anthropic { base_url, key } => {
+            LlmProvider::Anthropic { base_url, key } => {
                 let key = key.as_ref();
-                Box::new(anthropic::Anthropic::new(&options, base_url, key)?)
+                Box::new(anthropic::AnthropicProvider::new(&options, base_url, key)?)
             }
             #[cfg(feature = "aws")]
-            Provider::Bedrock {
+            LlmProvider::Bedrock {
                 region,
                 endpoint,
                 credentials,
             } => {
                 let endpoint = endpoint.as_ref();
-                let wire = bedrock::Bedrock::new(&options, region, endpoint, credentials)?;
-                Box::new(wire)
+                let provider =
+                    bedrock::BedrockProvider::new(&options, region, endpoint, credentials)?;
+                Box::new(provider)
             }
         };
         let client = options
             .trust
             .client()
             .connect_timeout(options.connect_timeout)
-            // A turn has its own limit, which says more when it is reached.
+            // A turn has its own time limit, whose error is more specific.
             .timeout(options.timeout.saturating_add(Duration::from_secs(1)))
-            // Requests are sent again by our rules; a second set would do it behind our back.
+            // Retries follow our own policy; a second one in the client would interfere.
             .retry(reqwest::retry::never())
             .build()
             .map_err(LlmError::Client)?;
@@ -131,150 +132,170 @@ impl LlmAgent {
                 concurrency: options.concurrency.max(1),
             },
             options,
-            wire,
+            provider,
             client,
         })
     }
 
-    async fn answer(&self, turn: &Turn, output: &dyn Output) -> Result<Outcome, AgentError> {
-        let until = Instant::now() + self.options.timeout;
-        let language = Language::of(&turn.message.text());
+    async fn run_turn(
+        &self,
+        turn: &Turn,
+        output: &dyn TurnOutput,
+    ) -> Result<TurnOutcome, AgentError> {
+        let deadline = Instant::now() + self.options.timeout;
+        let language = Language::detect(&turn.message.text());
         if history::is_blank(&turn.message) {
-            return Ok(failed(ErrorWord::MissingText, nothing_asked(language)));
+            return Ok(failed(
+                ErrorReason::MissingText,
+                empty_message_text(language),
+            ));
         }
-        let fence = Fence::new();
-        let reading = Reading {
+        let delimiter = PromptDelimiter::new();
+        let context = FileReadContext {
             reader: &self.options.reader,
             owner: &FileOwner::from(&turn.task),
             rules: &self.options.input,
         };
-        let (mut chat, skipped) =
-            history::chat(turn, &self.options, self.wire.as_ref(), reading, &fence).await;
-        if let Some(outcome) = nothing_arrived(turn, &skipped, language) {
+        let (mut chat, skipped) = history::build_chat(
+            turn,
+            &self.options,
+            self.provider.as_ref(),
+            context,
+            &delimiter,
+        )
+        .await;
+        if let Some(outcome) = fail_if_all_files_skipped(turn, &skipped, language) {
             return Ok(outcome);
         }
-        chat.tools = tools::offered(&self.options.files);
-        let exchange = Exchange {
-            wire: self.wire.as_ref(),
+        chat.tools = tools::available_tools(&self.options.files);
+        let request = LlmRequest {
+            provider: self.provider.as_ref(),
             client: &self.client,
             options: &self.options,
-            reading,
-            fence: &fence,
-            until,
+            context,
+            delimiter: &delimiter,
+            deadline,
         };
-        let mut reply = Reply::new(output, self.options.text_bytes);
-        let mut mishap: Option<(Mishap, usize)> = None;
+        let mut sink = AnswerSink::new(output, self.options.text_bytes);
+        let mut tool_error: Option<(ToolError, usize)> = None;
         for round in 0..=self.options.tool_rounds {
-            reply.begin_paragraph();
-            let answer = match exchange.ask(&mut chat, &mut reply).await {
+            sink.begin_paragraph();
+            let answer = match request.send(&mut chat, &mut sink).await {
                 Ok(answer) => answer,
-                Err(Failure::Ours(error)) => return Err(error),
-                Err(Failure::Model {
-                    why: Why::Refused, ..
+                Err(LlmFailure::Output(error)) => return Err(error),
+                Err(LlmFailure::Model {
+                    kind: LlmErrorKind::Refused,
+                    ..
                 }) => return Ok(rejected(None, language)),
-                Err(Failure::Model { why, .. }) if reply.files().is_empty() => {
-                    return Ok(failed(why.word(), why.sentence(language)));
+                Err(LlmFailure::Model { kind: why, .. }) if sink.files().is_empty() => {
+                    return Ok(failed(why.code(), why.user_message(language)));
                 }
-                // A file that is made is not lost because of what comes after it.
-                Err(Failure::Model { why, .. }) => {
-                    reply.note(why.sentence(language)).await?;
+                // A file that was already generated is not discarded because of a later failure.
+                Err(LlmFailure::Model { kind: why, .. }) => {
+                    sink.append_notice(why.user_message(language)).await?;
                     break;
                 }
             };
-            if answer.stop == Some(Stop::Filtered) || !answer.refusal.is_empty() {
-                let words = [answer.refusal, answer.text];
-                let words = words.into_iter().find(|words| !words.trim().is_empty());
-                return Ok(rejected(words, language));
+            if answer.stop == Some(StopReason::Filtered) || !answer.refusal.is_empty() {
+                let candidates = [answer.refusal, answer.text];
+                let text = candidates
+                    .into_iter()
+                    .find(|words| !words.trim().is_empty());
+                return Ok(rejected(text, language));
             }
             if answer.calls.is_empty() {
-                if answer.stop == Some(Stop::Length) && reply.has_text() {
-                    reply.note(&Note::CutOff.told(language)).await?;
+                if answer.stop == Some(StopReason::Length) && sink.has_text() {
+                    sink.append_notice(&AnswerNotice::CutOff.to_text(language))
+                        .await?;
                 }
                 break;
             }
             if round == self.options.tool_rounds {
-                reply.note(&Note::Unfinished.told(language)).await?;
+                sink.append_notice(&AnswerNotice::Unfinished.to_text(language))
+                    .await?;
                 break;
             }
-            let place = turn.history.len().saturating_add(1);
-            let went_wrong = self
-                .use_tools(answer, place, &mut chat, &mut reply, language)
+            let sequence = turn.history.len().saturating_add(1);
+            let error = self
+                .run_tool_calls(answer, sequence, &mut chat, &mut sink, language)
                 .await?;
-            mishap = went_wrong.map(|mishap| (mishap, reply.length())).or(mishap);
+            tool_error = error.map(|mishap| (mishap, sink.length())).or(tool_error);
         }
-        if let Some((mishap, said)) = mishap.filter(|_| reply.files().is_empty()) {
-            if reply.length() == said {
-                return Ok(failed(ErrorWord::ToolFailure, &mishap.user));
+        if let Some((tool_error, length_before)) = tool_error.filter(|_| sink.files().is_empty()) {
+            if sink.length() == length_before {
+                return Ok(failed(ErrorReason::ToolFailure, &tool_error.user_message));
             }
-            reply.note(&mishap.user).await?;
+            sink.append_notice(&tool_error.user_message).await?;
         }
-        if !reply.has_text() {
-            if reply.files().is_empty() {
-                let why = Why::Silent;
-                return Ok(failed(why.word(), why.sentence(language)));
+        if !sink.has_text() {
+            if sink.files().is_empty() {
+                let kind = LlmErrorKind::EmptyAnswer;
+                return Ok(failed(kind.code(), kind.user_message(language)));
             }
-            let here = Note::Here(reply.files()).told(language);
-            reply.note(&here).await?;
+            let notice = AnswerNotice::FilesOnly(sink.files()).to_text(language);
+            sink.append_notice(&notice).await?;
         }
-        for one in &skipped {
-            reply.note(&Note::Skipped(one).told(language)).await?;
+        for skipped_file in &skipped {
+            sink.append_notice(&AnswerNotice::Skipped(skipped_file).to_text(language))
+                .await?;
         }
-        let direct = reply.files().is_empty();
-        let message = reply.into_message(self.wire.name(), &self.options.model, &skipped);
+        let direct = sink.files().is_empty();
+        let message = sink.into_message(self.provider.name(), &self.options.model, &skipped);
         let message = message.map_err(|error| AgentError {
             code: "agent_output",
             detail: error.to_string(),
         })?;
-        Ok(Outcome::Completed {
+        Ok(TurnOutcome::Completed {
             message: Some(message),
             direct,
         })
     }
 
-    /// Does what the model asks for, and tells it what came of it; gives back what went wrong last.
-    async fn use_tools(
+    /// Executes the tool calls of an answer and adds their results to the chat. Returns the last error, if any.
+    async fn run_tool_calls(
         &self,
-        answer: Answer,
-        place: usize,
+        answer: ModelAnswer,
+        sequence: usize,
         chat: &mut Chat<'_>,
-        reply: &mut Reply<'_>,
+        sink: &mut AnswerSink<'_>,
         language: Language,
-    ) -> Result<Option<Mishap>, AgentError> {
-        let mut said = vec![Block::Text(answer.text.into())];
-        let mut returned = Vec::new();
-        let mut last = None;
+    ) -> Result<Option<ToolError>, AgentError> {
+        let mut blocks = vec![ContentBlock::Text(answer.text.into())];
+        let mut results = Vec::new();
+        let mut last_error = None;
         for mut call in answer.calls {
-            reply.status(&Note::Making.told(language)).await?;
-            let made = call
-                .make(&self.options.files, reply.files().len(), language)
+            sink.status(&AnswerNotice::GeneratingFile.to_text(language))
+                .await?;
+            let generated = call
+                .execute(&self.options.files, sink.files().len(), language)
                 .await;
-            let (text, failed) = match made {
-                Ok(made) => {
-                    let told = tools::told(&made);
-                    reply.file(made, place, &self.info.name).await?;
-                    (told, false)
+            let (text, failed) = match generated {
+                Ok(file) => {
+                    let result_text = tools::result_text(&file);
+                    sink.send_file(file, sequence, &self.info.name).await?;
+                    (result_text, false)
                 }
-                Err(mishap) => {
-                    let told = mishap.model.clone();
-                    last = Some(mishap);
-                    (told, true)
+                Err(error) => {
+                    let result_text = error.model_message.clone();
+                    last_error = Some(error);
+                    (result_text, true)
                 }
             };
             let arguments = std::mem::take(&mut call.arguments);
-            said.push(Block::Call {
+            blocks.push(ContentBlock::ToolCall {
                 id: call.id.clone(),
                 name: call.name,
-                arguments: object(arguments),
+                arguments: arguments_object(arguments),
             });
-            returned.push(Block::Returned {
+            results.push(ContentBlock::ToolResult {
                 id: call.id,
                 text,
                 failed,
             });
         }
-        chat.say(Speaker::Assistant, said);
-        chat.say(Speaker::User, returned);
-        Ok(last)
+        chat.push(ChatRole::Assistant, blocks);
+        chat.push(ChatRole::User, results);
+        Ok(last_error)
     }
 }
 
@@ -284,31 +305,39 @@ impl Agent for LlmAgent {
         &self.info
     }
 
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        let answer = self.answer(&turn, output.as_ref());
-        // Whatever is being waited for is dropped with the answer, the connection too.
+    async fn run(
+        &self,
+        turn: Turn,
+        output: Arc<dyn TurnOutput>,
+    ) -> Result<TurnOutcome, AgentError> {
+        let answer = self.run_turn(&turn, output.as_ref());
+        // Dropping the answer cancels whatever it waits for, including the connection.
         tokio::select! {
             biased;
-            () = turn.stop.cancelled() => Err(stopped()),
+            () = turn.cancel_token.cancelled() => Err(stopped_error()),
             answer = tokio::time::timeout(self.options.timeout, answer) => {
                 answer.unwrap_or_else(|_| {
-                    let language = Language::of(&turn.message.text());
-                    Ok(failed(Why::Slow.word(), Why::Slow.sentence(language)))
+                    let language = Language::detect(&turn.message.text());
+                    Ok(failed(LlmErrorKind::TimedOut.code(), LlmErrorKind::TimedOut.user_message(language)))
                 })
             }
         }
     }
 }
 
-/// A call's arguments as the model is shown them again: providers want an object.
-fn object(arguments: String) -> Box<RawValue> {
+/// Returns the arguments of a call for the next request: providers require an object.
+fn arguments_object(arguments: String) -> Box<RawValue> {
     let raw = RawValue::from_string(arguments).ok();
     let raw = raw.filter(|raw| raw.get().starts_with('{'));
     raw.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).unwrap_or_default())
 }
 
-/// A message whose files could none of them be taken is not answered: the answer would be about nothing.
-fn nothing_arrived(turn: &Turn, skipped: &[Skipped], language: Language) -> Option<Outcome> {
+/// Fails the turn if none of the message's files could be read: an answer would be about nothing.
+fn fail_if_all_files_skipped(
+    turn: &Turn,
+    skipped: &[SkippedFile],
+    language: Language,
+) -> Option<TurnOutcome> {
     let first = skipped.first()?;
     let attached = turn
         .message
@@ -316,25 +345,25 @@ fn nothing_arrived(turn: &Turn, skipped: &[Skipped], language: Language) -> Opti
         .iter()
         .filter(|part| part.kind() != interzone_protocol::vocab::PartKind::Text);
     (attached.count() == skipped.len()).then(|| {
-        let sentence = Note::Skipped(first).told(language);
-        failed(first.fault.word, &sentence)
+        let sentence = AnswerNotice::Skipped(first).to_text(language);
+        failed(first.error.code, &sentence)
     })
 }
 
-const fn nothing_asked(language: Language) -> &'static str {
+const fn empty_message_text(language: Language) -> &'static str {
     match language {
         Language::English => "Please ask something.",
         Language::Japanese => "何か質問を書いてください。",
     }
 }
 
-fn failed(word: ErrorWord, sentence: &str) -> Outcome {
-    Outcome::Failed(failure(word.name(), sentence))
+fn failed(code: ErrorReason, sentence: &str) -> TurnOutcome {
+    TurnOutcome::Failed(failure_message(code.name(), sentence))
 }
 
-fn rejected(words: Option<String>, language: Language) -> Outcome {
-    let words = words.unwrap_or_else(|| Why::Refused.sentence(language).to_owned());
-    Outcome::Rejected(Some(Message::agent_text(words)))
+fn rejected(text: Option<String>, language: Language) -> TurnOutcome {
+    let text = text.unwrap_or_else(|| LlmErrorKind::Refused.user_message(language).to_owned());
+    TurnOutcome::Rejected(Some(Message::agent_text(text)))
 }
 
 #[cfg(test)]

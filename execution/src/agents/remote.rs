@@ -1,34 +1,33 @@
-//! The remote agent: another Interzone, any other ACP server, or a zone by `execute_task`, as an agent
-//! of this one.
+//! Remote agent: another Interzone, another ACP server, or a zone (`execute_task`) as an agent of this one.
 //!
-//! What the peer says and makes is passed on as it comes; what is asked of this agent is asked of the
-//! peer, its end included. The peer is the operator's choice, so its address is not judged here; what
-//! it says is still from outside.
+//! The peer's output is relayed while it arrives, and cancellation is forwarded to the peer. The operator chose the
+//! peer, so its URL is not checked here; its output is still untrusted.
 
 mod acp;
-mod carried;
-mod faults;
-mod passing;
+mod errors;
+mod forwarding;
+mod relay;
 mod zone;
 
-use super::stopped;
+use super::stopped_error;
 use async_trait::async_trait;
-use carried::Carried;
+use forwarding::ForwardingContext;
 use interzone_client::Client;
-use interzone_hub::{Agent, AgentError, AgentInfo, Outcome, Output, Skill, Turn, failure};
+use interzone_hub::{
+    Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput, failure_message,
+};
 use interzone_protocol::vocab::AgentId;
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task may be passed on so often. Zones that pass work around in a ring end there.
-pub const MOST_HOPS: u32 = 8;
+/// Maximum number of times that a task may be forwarded. It ends forwarding loops between zones.
+pub const MAX_HOPS: u32 = 8;
 
-/// How long it may take to call off what the peer does, each step of it. Less than an agent that was
-/// told to stop may take.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// Time limit of each step of canceling the peer's task. Less than the grace period of a canceled agent.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// In which words the peer is spoken to.
+/// Dialect of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RemoteDialect {
     /// ACP: `tasks.create` and what follows.
@@ -38,59 +37,59 @@ pub enum RemoteDialect {
     Zone,
 }
 
-/// How a peer is reached.
+/// Options of a remote agent.
 #[derive(Clone)]
 pub struct RemoteOptions {
     /// The agent's id here.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it does, for people.
+    /// Description shown to users.
     pub description: String,
-    /// What it is good at.
+    /// Advertised skills.
     pub skills: Vec<Skill>,
-    /// Calls the peer, with this zone's own credentials.
+    /// Client for the peer, with this zone's own credentials.
     pub client: Client,
-    /// In which words.
+    /// Dialect of the peer.
     pub dialect: RemoteDialect,
-    /// The peer's agent that is wanted; only ACP has a word for it.
+    /// Agent to assign at the peer; only ACP supports it.
     pub assign_to: Option<String>,
-    /// How soon a peer that cannot be watched is asked again; each time half as long again, up to five
-    /// times as long.
-    pub poll: Duration,
-    /// How many runs it takes at once.
+    /// First polling interval for a peer that cannot be watched; multiplied by 1.5 each time, up to five times the
+    /// first.
+    pub poll_interval: Duration,
+    /// Maximum number of concurrent runs.
     pub concurrency: usize,
 }
 
 impl RemoteOptions {
-    /// The usual settings for a peer.
+    /// Default options for a peer.
     pub fn new(id: AgentId, client: Client) -> Self {
         let name = id.to_string();
         Self {
             id,
-            description: format!("The agent behind {name}, elsewhere."),
+            description: format!("Remote agent {name}."),
             name,
             skills: Vec::new(),
             client,
             dialect: RemoteDialect::default(),
             assign_to: None,
-            poll: Duration::from_secs(2),
+            poll_interval: Duration::from_secs(2),
             concurrency: 16,
         }
     }
 }
 
-/// An agent that is somebody else's.
+/// Agent that runs at a peer.
 pub struct RemoteAgent {
     info: AgentInfo,
     client: Client,
     dialect: RemoteDialect,
     assign_to: Option<String>,
-    poll: Duration,
+    poll_interval: Duration,
 }
 
 impl RemoteAgent {
-    /// An agent that stands for a peer. It calls nobody yet.
+    /// Creates an agent for a peer. It does not connect yet.
     pub fn new(options: RemoteOptions) -> Self {
         Self {
             info: AgentInfo {
@@ -103,7 +102,7 @@ impl RemoteAgent {
             client: options.client,
             dialect: options.dialect,
             assign_to: options.assign_to,
-            poll: options.poll,
+            poll_interval: options.poll_interval,
         }
     }
 }
@@ -114,20 +113,28 @@ impl Agent for RemoteAgent {
         &self.info
     }
 
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        let carried = Carried::of(&turn);
-        if carried.hops >= MOST_HOPS {
-            let text = "This was passed on from agent to agent too often.";
-            let said = failure(ErrorWord::AgentRejected.name(), text);
-            return Ok(Outcome::Rejected(Some(said)));
+    async fn run(
+        &self,
+        turn: Turn,
+        output: Arc<dyn TurnOutput>,
+    ) -> Result<TurnOutcome, AgentError> {
+        let forwarding = ForwardingContext::from_turn(&turn);
+        if forwarding.hops >= MAX_HOPS {
+            let text = "The task was forwarded between agents too many times.";
+            let message = failure_message(ErrorReason::AgentRejected.name(), text);
+            return Ok(TurnOutcome::Rejected(Some(message)));
         }
-        if turn.stop.is_cancelled() {
-            return Err(stopped());
+        if turn.cancel_token.is_cancelled() {
+            return Err(stopped_error());
         }
-        let client = carried.client(&self.client);
+        let client = forwarding.client(&self.client);
         match self.dialect {
-            RemoteDialect::Acp => acp::run(self, &client, &carried, &turn, output.as_ref()).await,
-            RemoteDialect::Zone => zone::run(self, &client, &carried, &turn, output.as_ref()).await,
+            RemoteDialect::Acp => {
+                acp::run(self, &client, &forwarding, &turn, output.as_ref()).await
+            }
+            RemoteDialect::Zone => {
+                zone::run(self, &client, &forwarding, &turn, output.as_ref()).await
+            }
         }
     }
 }

@@ -1,26 +1,26 @@
-//! What the tests of all agents share: a turn to give, and a place to put things.
+//! Test helpers shared by all agents: a turn, and an output that records.
 
 use async_trait::async_trait;
-use interzone_hub::{HubError, Output, Task, Turn};
+use interzone_hub::{HubError, Task, Turn, TurnOutput};
 use interzone_protocol::vocab::{
     AgentId, Artifact, ContextId, Message, PrincipalId, Priority, TaskId, TaskState, Timestamp,
 };
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Keeps what is put out.
+/// Output that records what is written.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct RecordedOutput {
     pub(crate) lines: Mutex<Vec<String>>,
     pub(crate) artifacts: Mutex<Vec<Artifact>>,
-    /// Says stop after this many lines.
-    pub(crate) patience: Option<usize>,
+    /// Number of lines after which it returns `Stopped`.
+    pub(crate) max_lines: Option<usize>,
 }
 
-impl Kept {
-    fn keep(&self, line: String) -> Result<(), HubError> {
+impl RecordedOutput {
+    fn record(&self, line: String) -> Result<(), HubError> {
         let mut lines = self.lines.lock().unwrap();
-        if self.patience.is_some_and(|most| lines.len() >= most) {
+        if self.max_lines.is_some_and(|most| lines.len() >= most) {
             return Err(HubError::Stopped);
         }
         lines.push(line);
@@ -29,17 +29,17 @@ impl Kept {
 }
 
 #[async_trait]
-impl Output for Kept {
+impl TurnOutput for RecordedOutput {
     async fn text(&self, delta: &str) -> Result<(), HubError> {
-        self.keep(delta.to_owned())
+        self.record(delta.to_owned())
     }
 
     async fn status(&self, text: &str) -> Result<(), HubError> {
-        self.keep(format!("[{text}]"))
+        self.record(format!("[{text}]"))
     }
 
     async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError> {
-        assert!(!append && last, "these agents hand over whole artifacts");
+        assert!(!append && last, "these agents write complete artifacts");
         self.artifacts.lock().unwrap().push(artifact);
         Ok(())
     }
@@ -56,19 +56,19 @@ pub(crate) fn turn(id: &str, message: Message, history: Vec<Message>) -> Turn {
             state: TaskState::Working,
             priority: Priority::Normal,
             metadata: None,
-            status: None,
+            status_message: None,
             created_at: at,
             updated_at: at,
             finished_at: None,
             revision: 1,
             seq: 1,
-            messages: 1,
-            artifacts: 0,
-            pushes: 0,
+            message_count: 1,
+            artifact_count: 0,
+            push_count: 0,
         },
         message,
         history,
         attempt: 1,
-        stop: CancellationToken::new(),
+        cancel_token: CancellationToken::new(),
     }
 }

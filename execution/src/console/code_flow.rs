@@ -1,10 +1,10 @@
-//! Signing in by the code flow of OAuth 2.0 with PKCE: where people are sent, and how a code becomes a
-//! token. Who somebody is is proved by the edge, as for every other token.
+//! OAuth 2.0 authorization code flow with PKCE: authorization URL and token requests. The resulting
+//! tokens are validated by the edge's authenticator, like any other token.
 
-use super::discovered::Discovered;
-use super::session::Proof;
-use super::{CALLBACK, CLIENT};
-use crate::zone::Zone;
+use super::issuer_discovery::IssuerDiscovery;
+use super::session::SessionToken;
+use super::{CALLBACK_PATH, CLIENT_ID};
+use crate::state::ExecutionState;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderValue, Request, StatusCode};
@@ -12,78 +12,78 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use interzone_edge::Secret;
-use interzone_edge::auth::{Refusal, SignInEndpoints};
+use interzone_edge::auth::{AuthFailure, SignInEndpoints};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tower::ServiceExt;
 use url::{Url, form_urlencoded};
 
-/// How long the issuer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// More than any answer with a token needs.
-const LARGEST: usize = 256 * 1024;
-const FORM: &str = "application/x-www-form-urlencoded";
+/// Timeout of a token request.
+const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a token response.
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
+const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// How people sign in.
+/// Sign-in settings.
 pub struct SignIn {
-    /// Where.
+    /// The issuer.
     pub issuer: SignInIssuer,
-    /// The console's name at the issuer.
+    /// The console's client id at the issuer.
     pub client_id: String,
-    /// Its secret, if it has one.
+    /// The client secret, if it has one.
     pub client_secret: Option<Secret>,
-    /// What it asks for; without it, all that the client may have.
+    /// Requested scopes; if unset, all that the client may have.
     pub scope: Option<String>,
-    /// Whom the tokens must be for (RFC 8707), if the issuer must be told.
+    /// Resource indicator of the tokens (RFC 8707), if the issuer needs one.
     pub resource: Option<String>,
-    /// The principals who may sign in; without it, whoever has the scope. The built-in issuer gives
-    /// everybody it knows what the client may have, so there it takes a list.
+    /// Principals that may sign in; if unset, all that have the scope. Required for the built-in issuer,
+    /// which grants all its users the client's scopes.
     pub operators: Option<Vec<String>>,
 }
 
-/// Where people sign in.
+/// Issuer used for sign-in.
 pub enum SignInIssuer {
-    /// At the built-in issuer, which has its page at this address.
+    /// The built-in issuer, with the URL of its authorization page.
     BuiltIn(Url),
-    /// At an issuer elsewhere, at these addresses.
-    At {
-        /// Its addresses.
+    /// An external issuer with configured endpoints.
+    Configured {
+        /// Its endpoints.
         endpoints: SignInEndpoints,
-        /// What reaches it, trusting whom the configuration says.
+        /// HTTP client with the configured trust roots.
         http: reqwest::Client,
     },
-    /// At an issuer elsewhere, at the addresses that its metadata name.
-    Discovered(Discovered),
+    /// An external issuer whose endpoints come from its metadata.
+    Discovered(IssuerDiscovery),
 }
 
-/// Why nobody was signed in.
+/// Reason why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FlowError {
+pub(super) enum SignInError {
     #[error("the issuer cannot be reached at the moment")]
-    Away,
+    IssuerUnavailable,
     #[error("the issuer did not accept this sign-in")]
     Refused,
-    #[error("the issuer's token is not believed here")]
-    Unbelieved(#[source] Refusal),
+    #[error("the issuer's token was rejected")]
+    InvalidToken(#[source] AuthFailure),
 }
 
 #[derive(Deserialize)]
-struct Tokens {
+struct CodeFlowTokens {
     access_token: String,
     refresh_token: Option<String>,
 }
 
 impl SignIn {
-    /// By the issuer that is built into a zone at this address, for these principals. It must know
+    /// Sign-in at the built-in issuer of a zone at this URL, for these principals. The issuer must know
     /// [`Console::client`](super::Console::client).
     ///
     /// # Errors
-    /// The address cannot have one.
+    /// `public_url` cannot be joined with a path.
     pub fn built_in(public_url: &Url, operators: Vec<String>) -> Result<Self, url::ParseError> {
         Ok(Self {
             issuer: SignInIssuer::BuiltIn(public_url.join("/oauth2/authorize")?),
-            client_id: CLIENT.to_owned(),
+            client_id: CLIENT_ID.to_owned(),
             client_secret: None,
             scope: None,
             resource: None,
@@ -91,27 +91,27 @@ impl SignIn {
         })
     }
 
-    /// Finds out where people sign in, if that is not known, so that the first of them need not wait.
+    /// Discovers the endpoints in advance, so that the first sign-in does not wait.
     pub(super) async fn prepare(&self) {
-        if let SignInIssuer::Discovered(place) = &self.issuer {
-            // Whoever signs in asks again.
-            let _ = place.endpoints().await;
+        if let SignInIssuer::Discovered(discovery) = &self.issuer {
+            // An error is ignored: the next sign-in retries.
+            let _ = discovery.endpoints().await;
         }
     }
 
-    /// Where the browser is sent to ask for consent.
-    pub(super) async fn address(
+    /// Builds the authorization URL to which the browser is redirected.
+    pub(super) async fn authorization_url(
         &self,
-        zone: &Zone,
+        zone: &ExecutionState,
         state: &str,
         verifier: &str,
-    ) -> Result<String, FlowError> {
+    ) -> Result<String, SignInError> {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
-        let redirect = zone.address(CALLBACK);
+        let redirect = zone.absolute_url(CALLBACK_PATH);
         let mut url = match &self.issuer {
             SignInIssuer::BuiltIn(url) => url.clone(),
-            SignInIssuer::At { endpoints, .. } => endpoints.authorize.clone(),
-            SignInIssuer::Discovered(place) => place.endpoints().await?.authorize.clone(),
+            SignInIssuer::Configured { endpoints, .. } => endpoints.authorize.clone(),
+            SignInIssuer::Discovered(discovery) => discovery.endpoints().await?.authorize.clone(),
         };
         let mut query = url.query_pairs_mut();
         query
@@ -131,58 +131,67 @@ impl SignIn {
         Ok(url.into())
     }
 
-    /// What a code is good for.
-    pub(super) async fn redeem(
+    /// Exchanges an authorization code for a token.
+    pub(super) async fn exchange_code(
         &self,
-        zone: &Zone,
+        zone: &ExecutionState,
         code: &str,
         verifier: &str,
-    ) -> Result<Proof, FlowError> {
-        let redirect = zone.address(CALLBACK);
+    ) -> Result<SessionToken, SignInError> {
+        let redirect = zone.absolute_url(CALLBACK_PATH);
         let form = [
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", &redirect),
             ("code_verifier", verifier),
         ];
-        self.ask(zone, &form).await
+        self.request_token(zone, &form).await
     }
 
-    /// A newer token in the place of one that ends; nothing if it cannot be renewed.
-    pub(super) async fn renew(&self, zone: &Zone, old: &Proof) -> Result<Proof, FlowError> {
-        let refresh = old.refresh.as_ref().ok_or(FlowError::Refused)?;
+    /// Refreshes a token.
+    pub(super) async fn renew(
+        &self,
+        zone: &ExecutionState,
+        old: &SessionToken,
+    ) -> Result<SessionToken, SignInError> {
+        let refresh = old.refresh_token.as_ref().ok_or(SignInError::Refused)?;
         let form = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.expose()),
         ];
-        let mut new = self.ask(zone, &form).await?;
-        // An issuer that gives no other means the same.
-        new.refresh = new.refresh.or_else(|| old.refresh.clone());
+        let mut new = self.request_token(zone, &form).await?;
+        // An issuer that sends no new refresh token keeps the old one valid.
+        new.refresh_token = new.refresh_token.or_else(|| old.refresh_token.clone());
         Ok(new)
     }
 
-    async fn ask(&self, zone: &Zone, form: &[(&str, &str)]) -> Result<Proof, FlowError> {
-        let form = self.form(form);
-        let (status, answer) = tokio::time::timeout(PATIENCE, self.post(zone, form))
+    async fn request_token(
+        &self,
+        zone: &ExecutionState,
+        form: &[(&str, &str)],
+    ) -> Result<SessionToken, SignInError> {
+        let form = self.token_form(form);
+        let (status, response_body) = tokio::time::timeout(ISSUER_TIMEOUT, self.post(zone, form))
             .await
-            .map_err(|_| FlowError::Away)??;
+            .map_err(|_| SignInError::IssuerUnavailable)??;
         if status.is_server_error() {
-            return Err(FlowError::Away);
+            return Err(SignInError::IssuerUnavailable);
         }
         if !status.is_success() {
-            return Err(FlowError::Refused);
+            return Err(SignInError::Refused);
         }
-        let tokens: Tokens = serde_json::from_slice(&answer).map_err(|_| FlowError::Refused)?;
+        let tokens: CodeFlowTokens =
+            serde_json::from_slice(&response_body).map_err(|_| SignInError::Refused)?;
         let header = HeaderValue::try_from(format!("Bearer {}", tokens.access_token));
-        let header = header.map_err(|_| FlowError::Refused)?;
+        let header = header.map_err(|_| SignInError::Refused)?;
         let identity = zone.auth.authenticate(Some(&header), None).await;
-        Ok(Proof {
-            identity: identity.map_err(FlowError::Unbelieved)?,
-            refresh: tokens.refresh_token.map(Secret::from),
+        Ok(SessionToken {
+            identity: identity.map_err(SignInError::InvalidToken)?,
+            refresh_token: tokens.refresh_token.map(Secret::from),
         })
     }
 
-    fn form(&self, fields: &[(&str, &str)]) -> String {
+    fn token_form(&self, fields: &[(&str, &str)]) -> String {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.extend_pairs(fields);
         if self.client_secret.is_none() {
@@ -194,55 +203,59 @@ impl SignIn {
         form.finish()
     }
 
-    async fn post(&self, zone: &Zone, form: String) -> Result<(StatusCode, Bytes), FlowError> {
+    async fn post(
+        &self,
+        zone: &ExecutionState,
+        form: String,
+    ) -> Result<(StatusCode, Bytes), SignInError> {
         let authorization = self.client_secret.as_ref().map(|secret| {
             let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect();
             let (id, secret): (String, String) = (encode(&self.client_id), encode(secret.expose()));
             format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")))
         });
         let (url, http) = match &self.issuer {
-            SignInIssuer::BuiltIn(_) => return built_in(zone, form, authorization).await,
-            SignInIssuer::At { endpoints, http } => (endpoints.token.clone(), http),
-            SignInIssuer::Discovered(place) => {
-                (place.endpoints().await?.token.clone(), place.http())
+            SignInIssuer::BuiltIn(_) => return post_to_built_in(zone, form, authorization).await,
+            SignInIssuer::Configured { endpoints, http } => (endpoints.token.clone(), http),
+            SignInIssuer::Discovered(discovery) => {
+                (discovery.endpoints().await?.token.clone(), discovery.http())
             }
         };
         let mut request = http
             .post(url)
-            .header(CONTENT_TYPE, FORM)
+            .header(CONTENT_TYPE, FORM_CONTENT_TYPE)
             .header(ACCEPT, "application/json")
             .body(form);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let away = |_| FlowError::Away;
-        let mut answer = request.send().await.map_err(away)?;
+        let unavailable = |_| SignInError::IssuerUnavailable;
+        let mut response = request.send().await.map_err(unavailable)?;
         let mut body = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(away)? {
-            if body.len() + piece.len() > LARGEST {
-                return Err(FlowError::Refused);
+        while let Some(chunk) = response.chunk().await.map_err(unavailable)? {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(SignInError::Refused);
             }
-            body.extend_from_slice(&piece);
+            body.extend_from_slice(&chunk);
         }
-        Ok((answer.status(), body.into()))
+        Ok((response.status(), body.into()))
     }
 }
 
-/// Asks the issuer that is built into the zone.
-async fn built_in(
-    zone: &Zone,
+/// Sends the token request to the built-in issuer, in process.
+async fn post_to_built_in(
+    zone: &ExecutionState,
     form: String,
     authorization: Option<String>,
-) -> Result<(StatusCode, Bytes), FlowError> {
-    let issuer = zone.issuer.clone().ok_or(FlowError::Away)?;
-    let mut request = Request::post("/oauth2/token").header(CONTENT_TYPE, FORM);
+) -> Result<(StatusCode, Bytes), SignInError> {
+    let issuer = zone.issuer.clone().ok_or(SignInError::IssuerUnavailable)?;
+    let mut request = Request::post("/oauth2/token").header(CONTENT_TYPE, FORM_CONTENT_TYPE);
     if let Some(authorization) = authorization {
         request = request.header(AUTHORIZATION, authorization);
     }
     let request = request.body(Body::from(form));
-    let request = request.map_err(|_| FlowError::Refused)?;
-    let Ok(answer) = issuer.oneshot(request).await;
-    let status = answer.status();
-    let body = to_bytes(answer.into_body(), LARGEST).await;
-    Ok((status, body.map_err(|_| FlowError::Away)?))
+    let request = request.map_err(|_| SignInError::Refused)?;
+    let Ok(response) = issuer.oneshot(request).await;
+    let status = response.status();
+    let body = to_bytes(response.into_body(), MAX_RESPONSE_BYTES).await;
+    Ok((status, body.map_err(|_| SignInError::IssuerUnavailable)?))
 }

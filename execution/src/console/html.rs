@@ -1,9 +1,8 @@
-//! Writes HTML. What is not part of a page's own text is escaped, by type: only a literal goes in as it
-//! is. What a page says is not known here.
+//! HTML writer. Only string literals are written verbatim; all other text is escaped.
 
 use std::fmt::{self, Display, Write};
 
-/// A piece of a page.
+/// An HTML fragment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Html(String);
 
@@ -12,18 +11,18 @@ impl Html {
         Self::default()
     }
 
-    /// Our own words, as they are.
+    /// Appends a literal verbatim.
     pub(super) fn raw(&mut self, literal: &'static str) {
         self.0.push_str(literal);
     }
 
-    /// Anybody's words, escaped.
+    /// Appends text, escaped.
     pub(super) fn text(&mut self, text: impl Display) {
         // Writing to a string does not fail.
-        let _ = write!(Escaping(&mut self.0), "{text}");
+        let _ = write!(HtmlEscaper(&mut self.0), "{text}");
     }
 
-    /// Another piece, which was escaped when it was written.
+    /// Appends another fragment.
     pub(super) fn put(&mut self, piece: &Self) {
         self.0.push_str(&piece.0);
     }
@@ -37,14 +36,14 @@ impl Html {
     }
 }
 
-/// Escapes what is written through it, for text and for quoted attributes alike.
-struct Escaping<'s>(&'s mut String);
+/// Escapes text written through it, for element content and quoted attributes.
+struct HtmlEscaper<'s>(&'s mut String);
 
-impl Write for Escaping<'_> {
+impl Write for HtmlEscaper<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '\0']) {
-            let (plain, special) = rest.split_at(at);
+        let mut remaining = text;
+        while let Some(index) = remaining.find(['&', '<', '>', '"', '\'', '\0']) {
+            let (plain, special) = remaining.split_at(index);
             self.0.push_str(plain);
             let mut characters = special.chars();
             self.0.push_str(match characters.next() {
@@ -53,17 +52,17 @@ impl Write for Escaping<'_> {
                 Some('>') => "&gt;",
                 Some('"') => "&quot;",
                 Some('\'') => "&#39;",
-                // There is no way to write this one in a page.
+                // NUL cannot be represented in HTML.
                 _ => "\u{fffd}",
             });
-            rest = characters.as_str();
+            remaining = characters.as_str();
         }
-        self.0.push_str(rest);
+        self.0.push_str(remaining);
         Ok(())
     }
 }
 
-/// Writes pieces one after another: a literal as it is, `(text)` escaped, `[html]` as a piece.
+/// Appends pieces: a literal verbatim, `(text)` escaped, `[html]` as a fragment.
 macro_rules! html {
     (@one $out:ident, $literal:literal) => { $out.raw($literal) };
     (@one $out:ident, ($text:expr)) => { $out.text(&$text) };
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_is_only_ever_text() {
+    fn user_text_is_escaped() {
         let mut out = Html::new();
         let hostile = "<script>alert('1')</script>\" onload=\"x & y\0";
         html!(out, "<p title=\"" (hostile) "\">" (hostile) "</p>");
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_other_languages_are_themselves() {
+    fn numbers_and_unicode_are_written_unchanged() {
         let mut out = Html::new();
         html!(out, (1.5) " " ("こんにちは & 世界"));
         assert_eq!(out.into_string(), "1.5 こんにちは &amp; 世界");

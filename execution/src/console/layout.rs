@@ -1,7 +1,6 @@
-//! What all pages have around them: the frame, the headers that keep a browser from doing anything but
-//! showing them, the files that they need, and how a page says that something is wrong.
+//! Page layout, security headers, static assets and error pages.
 
-use super::guard::Visitor;
+use super::auth_middleware::SignedInUser;
 use super::html::{Html, html};
 use super::{CHANGE_SCOPE, CONTENT_SCOPE, Console};
 use axum::body::Body;
@@ -21,12 +20,12 @@ const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
-/// Nothing but our own files, and nothing inline.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+/// Content security policy: only our own files, nothing inline.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages that the navigation leads to.
-pub(super) const ROOMS: [(&str, &str); 8] = [
+/// Pages in the navigation.
+pub(super) const NAV_PAGES: [(&str, &str); 8] = [
     ("/console", "Overview"),
     ("/console/tasks", "Tasks"),
     ("/console/streams", "Streams"),
@@ -37,7 +36,7 @@ pub(super) const ROOMS: [(&str, &str); 8] = [
     ("/console/limits", "Limits"),
 ];
 
-/// A name for each version of the files, so that browsers may keep them.
+/// Hash of the static assets, used in their URLs so that browsers can cache them.
 pub(super) struct Assets(String);
 
 impl Assets {
@@ -56,36 +55,36 @@ impl Assets {
     }
 }
 
-/// What is wrong, to the person who looks.
+/// Error shown as a page.
 #[derive(Debug)]
-pub(super) enum Problem {
-    /// There is no such thing.
-    Nothing(&'static str),
-    /// Another scope is needed.
-    Needs(&'static str),
-    /// A form that is not from our page, or too old.
-    Foreign,
-    /// It is too late for what was asked.
-    TooLate(String),
+pub(super) enum PageError {
+    /// The resource does not exist.
+    NotFound(&'static str),
+    /// A scope is missing.
+    MissingScope(&'static str),
+    /// A form that is not from our page, or outdated (CSRF check).
+    ForgedForm,
+    /// The state does not allow the action any more.
+    Conflict(String),
     SignedOut,
-    Stale,
-    Declined,
-    NoOperator,
+    ExpiredSignIn,
+    SignInRefused,
+    NotAnOperator,
     UsedLink,
-    Away,
+    IssuerUnavailable,
     /// The visitor has too many requests in flight, or there is no memory for the answer.
     Busy,
-    /// The hub or its store.
+    /// Error of the hub or its store.
     Hub(HubError),
 }
 
-impl From<HubError> for Problem {
+impl From<HubError> for PageError {
     fn from(error: HubError) -> Self {
         match error {
-            HubError::TaskNotFound(_) => Self::Nothing("task"),
-            HubError::StreamNotFound(_) => Self::Nothing("stream"),
+            HubError::TaskNotFound(_) => Self::NotFound("task"),
+            HubError::StreamNotFound(_) => Self::NotFound("stream"),
             HubError::TaskFinished { state, .. } => {
-                Self::TooLate(format!("The task is {} already.", state.name()))
+                Self::Conflict(format!("The task is already {}.", state.name()))
             }
             HubError::NoMemory => Self::Busy,
             error => Self::Hub(error),
@@ -93,93 +92,101 @@ impl From<HubError> for Problem {
     }
 }
 
-impl From<StoreError> for Problem {
+impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         Self::Hub(error.into())
     }
 }
 
-impl Problem {
-    fn told(&self) -> (StatusCode, &'static str, String) {
-        let said = |status, title, text: &str| (status, title, text.to_owned());
+impl PageError {
+    fn describe(&self) -> (StatusCode, &'static str, String) {
+        let describe_as = |status, title, text: &str| (status, title, text.to_owned());
         match self {
-            Self::Nothing(what) => (
+            Self::NotFound(what) => (
                 StatusCode::NOT_FOUND,
-                "Nothing here",
-                format!("There is no such {what}, or it is kept no longer."),
+                "Not found",
+                format!("This {what} does not exist or is no longer stored."),
             ),
-            Self::Needs(scope) => (
+            Self::MissingScope(scope) => (
                 StatusCode::FORBIDDEN,
-                "Not for you",
-                format!("This takes the scope {scope}. Ask whoever gives out access to this zone."),
+                "Access denied",
+                format!("This requires the scope {scope}. Ask an administrator of this zone."),
             ),
-            Self::Foreign => said(
+            Self::ForgedForm => describe_as(
                 StatusCode::FORBIDDEN,
-                "Not done",
-                "This page is too old, or the request came from elsewhere. Go back, reload, try again.",
+                "Request rejected",
+                "The page is out of date, or the request came from another site. Go back, reload and try again.",
             ),
-            Self::TooLate(text) => said(StatusCode::CONFLICT, "Too late", text),
-            Self::SignedOut => said(
+            Self::Conflict(text) => describe_as(StatusCode::CONFLICT, "Too late", text),
+            Self::SignedOut => describe_as(
                 StatusCode::UNAUTHORIZED,
                 "Signed out",
-                "Sign in again to go on.",
+                "Sign in again to continue.",
             ),
-            Self::Stale => said(
+            Self::ExpiredSignIn => describe_as(
                 StatusCode::BAD_REQUEST,
                 "Not signed in",
-                "This sign-in took too long or began elsewhere. Please try again.",
+                "The sign-in expired or was started in another browser. Please try again.",
             ),
-            Self::Declined => said(
+            Self::SignInRefused => describe_as(
                 StatusCode::FORBIDDEN,
                 "Not signed in",
-                "The issuer did not agree. Please try again.",
+                "The issuer refused the sign-in. Please try again.",
             ),
-            Self::NoOperator => said(
+            Self::NotAnOperator => describe_as(
                 StatusCode::FORBIDDEN,
-                "Not for you",
-                "You are known, but not among those who look after this zone.",
+                "Access denied",
+                "You are signed in, but you are not an operator of this zone.",
             ),
-            Self::UsedLink => said(
+            Self::UsedLink => describe_as(
                 StatusCode::FORBIDDEN,
-                "This link was used, or is too old",
-                "A link is good once and for a few minutes. Ask interzone up for another.",
+                "This link was already used or has expired",
+                "A link works once and expires after a few minutes. Get a new one from interzone up.",
             ),
-            Self::Away => said(
+            Self::IssuerUnavailable => describe_as(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Not signed in",
                 "The issuer cannot be reached at the moment. Please try again soon.",
             ),
-            Self::Busy => said(
+            Self::Busy => describe_as(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Not now",
-                "Too much is being read at this moment. Try again soon.",
+                "Temporarily unavailable",
+                "The server is busy. Try again soon.",
             ),
             Self::Hub(error) => {
-                tracing::warn!(%error, "a page of the console could not be shown");
-                let text = "The store did not answer in time. Try again soon, and look at /readyz.";
-                said(StatusCode::SERVICE_UNAVAILABLE, "Not now", text)
+                tracing::warn!(%error, "console page failed");
+                let text = "The store did not answer in time. Try again soon, and check /readyz.";
+                describe_as(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "Temporarily unavailable",
+                    text,
+                )
             }
         }
     }
 }
 
-/// A page inside the frame, or what is wrong instead.
+/// Renders a page in the layout, or an error page.
 pub(super) fn page(
     console: &Console,
-    visitor: &Visitor,
+    visitor: &SignedInUser,
     here: &str,
     title: &str,
-    body: Result<Html, Problem>,
+    body: Result<Html, PageError>,
 ) -> Response {
     match body {
-        Ok(body) => framed(console, Some(visitor), StatusCode::OK, here, title, &body),
-        Err(wrong) => problem(console, Some(visitor), &wrong),
+        Ok(body) => console_page(console, Some(visitor), StatusCode::OK, here, title, &body),
+        Err(error) => error_page(console, Some(visitor), &error),
     }
 }
 
-/// A page that says what is wrong.
-pub(super) fn problem(console: &Console, visitor: Option<&Visitor>, problem: &Problem) -> Response {
-    let (status, title, text) = problem.told();
+/// Renders an error page.
+pub(super) fn error_page(
+    console: &Console,
+    visitor: Option<&SignedInUser>,
+    error: &PageError,
+) -> Response {
+    let (status, title, text) = error.describe();
     let mut body = Html::new();
     html!(body, "<h1>" (title) "</h1><p>" (text) "</p>");
     if visitor.is_none() {
@@ -187,15 +194,15 @@ pub(super) fn problem(console: &Console, visitor: Option<&Visitor>, problem: &Pr
             body,
             "<p><a class=\"button primary\" href=\"/console/login\">Sign in</a></p>"
         );
-        return door(console, status, title, &body);
+        return public_page(console, status, title, &body);
     }
     html!(body, "<p><a href=\"/console\">Back to the overview</a></p>");
-    framed(console, visitor, status, "", title, &body)
+    console_page(console, visitor, status, "", title, &body)
 }
 
-fn framed(
+fn console_page(
     console: &Console,
-    visitor: Option<&Visitor>,
+    visitor: Option<&SignedInUser>,
     status: StatusCode,
     here: &str,
     title: &str,
@@ -209,7 +216,7 @@ fn framed(
         "<input type=\"search\" name=\"q\" aria-label=\"Search by id, correlation id or name\" "
         "placeholder=\"Find by id or name\" maxlength=\"256\" autocomplete=\"off\"></form>"
         "<nav aria-label=\"Console\"><ul>");
-    for (address, name) in ROOMS {
+    for (address, name) in NAV_PAGES {
         html!(out, "<li><a href=\"" (address) "\"");
         if address == here {
             html!(out, " aria-current=\"page\"");
@@ -220,40 +227,45 @@ fn framed(
     if let Some(visitor) = visitor {
         let rights = visitor.rights;
         let may = match (rights.content, rights.change) {
-            (true, true) => "sees content, may change",
-            (true, false) => "sees content",
-            (false, true) => "may change, content hidden",
+            (true, true) => "can read content · can make changes",
+            (true, false) => "can read content",
+            (false, true) => "can make changes · content hidden",
             (false, false) => "content hidden",
         };
         html!(out, "<div class=\"who\"><span class=\"name\" title=\"" (may) "\">" (visitor.caller.principal)
             "</span><span class=\"may\">" (may) "</span>"
-            "<form method=\"post\" action=\"/console/logout\">" [token(visitor)]
+            "<form method=\"post\" action=\"/console/logout\">" [csrf_field(visitor)]
             "<button class=\"quiet\">Sign out</button></form></div>");
     }
     html!(out, "</header><main id=\"main\" tabindex=\"-1\"");
     if let Some(visitor) = visitor {
-        html!(out, " data-mark=\"" (visitor.mark) "\"");
+        html!(out, " data-mark=\"" (visitor.cursor) "\"");
     }
     html!(out, ">" [body] "</main></body></html>");
-    answer(status, out)
+    html_response(status, out)
 }
 
-/// A page for somebody who is not inside.
-pub(super) fn door(console: &Console, status: StatusCode, title: &str, body: &Html) -> Response {
-    answer(status, outside(console, title, None, body))
+/// A page without navigation, for users who are not signed in.
+pub(super) fn public_page(
+    console: &Console,
+    status: StatusCode,
+    title: &str,
+    body: &Html,
+) -> Response {
+    html_response(status, public_html(console, title, None, body))
 }
 
-/// A page that goes on to another by itself.
-pub(super) fn leading_on(console: &Console, next: &str, body: &Html) -> Response {
-    answer(
+/// A page that redirects by itself.
+pub(super) fn redirect_page(console: &Console, next: &str, body: &Html) -> Response {
+    html_response(
         StatusCode::OK,
-        outside(console, "Signed in", Some(next), body),
+        public_html(console, "Signed in", Some(next), body),
     )
 }
 
-fn outside(console: &Console, title: &str, next: Option<&str>, body: &Html) -> Html {
+fn public_html(console: &Console, title: &str, next: Option<&str>, body: &Html) -> Html {
     let mut out = head(console, title, next);
-    html!(out, "<body class=\"door\"><main id=\"main\"><p class=\"brand\"><img src=\"/console/icon.svg?v="
+    html!(out, "<body class=\"public\"><main id=\"main\"><p class=\"brand\"><img src=\"/console/icon.svg?v="
         (console.assets.0) "\" width=\"32\" height=\"32\" alt=\"\"><span>Interzone</span></p>" [body]
         "</main></body></html>");
     out
@@ -274,44 +286,44 @@ fn head(console: &Console, title: &str, next: Option<&str>) -> Html {
     out
 }
 
-/// What a form must bring along.
-pub(super) fn token(visitor: &Visitor) -> Html {
+/// Hidden form field with the CSRF token.
+pub(super) fn csrf_field(visitor: &SignedInUser) -> Html {
     let mut out = Html::new();
     let token = visitor.form_token.expose();
     html!(out, "<input type=\"hidden\" name=\"token\" value=\"" (token) "\">");
     out
 }
 
-/// What stands in the place of content that is not shown.
-pub(super) fn hidden(what: &str) -> Html {
+/// Placeholder for content that the user may not read.
+pub(super) fn hidden_content(what: &str) -> Html {
     let mut out = Html::new();
-    html!(out, "<span class=\"hidden\" title=\"Shown to those with the scope " (CONTENT_SCOPE) "\">"
+    html!(out, "<span class=\"hidden\" title=\"Requires the scope " (CONTENT_SCOPE) "\">"
         (what) " · hidden</span>");
     out
 }
 
-/// What is said where somebody could change something and may not.
-pub(super) fn may_not_change() -> Html {
+/// Notice that the user may not make changes.
+pub(super) fn missing_change_scope_notice() -> Html {
     let mut out = Html::new();
-    html!(out, "<p class=\"soft\">Changing something takes the scope <code>" (CHANGE_SCOPE) "</code>.</p>");
+    html!(out, "<p class=\"soft\">Making changes requires the scope <code>" (CHANGE_SCOPE) "</code>.</p>");
     out
 }
 
-pub(super) fn answer(status: StatusCode, page: Html) -> Response {
+pub(super) fn html_response(status: StatusCode, page: Html) -> Response {
     let mut response = (status, Body::from(page.into_string())).into_response();
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    protect(&mut response);
+    set_security_headers(&mut response);
     response
 }
 
-/// What every answer says to the browser. The policy about referrers still names our own origin to us,
-/// by which a form of ours is known.
-pub(super) fn protect(response: &mut Response) {
+/// Sets the security headers of a response. The referrer policy still sends our own origin to us, which
+/// the CSRF check needs.
+pub(super) fn set_security_headers(response: &mut Response) {
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     for (name, value) in [
         (CACHE_CONTROL, "no-store"),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "same-origin"),
@@ -325,21 +337,21 @@ pub(super) fn protect(response: &mut Response) {
 }
 
 pub(super) async fn style(State(_): State<Arc<Console>>) -> Response {
-    file("text/css; charset=utf-8", STYLE)
+    asset_response("text/css; charset=utf-8", STYLE)
 }
 
 pub(super) async fn script(State(_): State<Arc<Console>>) -> Response {
-    file("text/javascript; charset=utf-8", SCRIPT)
+    asset_response("text/javascript; charset=utf-8", SCRIPT)
 }
 
 pub(super) async fn icon(State(_): State<Arc<Console>>) -> Response {
-    file("image/svg+xml", ICON)
+    asset_response("image/svg+xml", ICON)
 }
 
-fn file(kind: &'static str, text: &'static str) -> Response {
-    let keep = "public, max-age=31536000, immutable";
-    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, keep)];
+fn asset_response(kind: &'static str, text: &'static str) -> Response {
+    let cache_control = "public, max-age=31536000, immutable";
+    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, cache_control)];
     let mut response = (headers, text).into_response();
-    protect(&mut response);
+    set_security_headers(&mut response);
     response
 }

@@ -1,115 +1,115 @@
-//! The last hour as pictures: lines of SVG that need no script, with their figures as words. What the
-//! figures are is decided elsewhere.
+//! Plots of the last hour as inline SVG without scripts, with their values as text.
 
+use super::format::format_count;
 use super::html::{Html, html};
-use super::samples::{EVERY, KEPT, Sample};
-use super::words::figure;
+use super::metrics_history::{MAX_SAMPLES, MetricsInterval, SAMPLE_INTERVAL};
 
-/// The picture's own units; it is stretched to its place.
+/// Size of the SVG's coordinate system; the image is scaled to its container.
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 96.0;
 
-/// No picture of a rate ends lower, a second: a single call or error between two looks is a small mark.
-const LEAST_RATE: f64 = 1.0;
-/// And none of a time, in milliseconds.
-const LEAST_TIME: f64 = 10.0;
+/// Minimum scale of a rate plot, per second: a single call or error stays a small mark.
+const MIN_RATE_SCALE: f64 = 1.0;
+/// Minimum scale of a latency plot, in milliseconds.
+const MIN_LATENCY_SCALE: f64 = 10.0;
 
-/// One line of a picture.
-struct Line<'l> {
+/// One line of a plot.
+struct PlotLine<'l> {
     name: &'static str,
     class: &'static str,
     values: Vec<Option<f64>>,
-    tell: &'l dyn Fn(f64) -> String,
-    /// What there were so many of in all, one and several, if that is told.
-    counted: Option<(&'static str, &'static str)>,
+    format: &'l dyn Fn(f64) -> String,
+    /// Singular and plural of the counted thing, if the total is shown.
+    unit: Option<(&'static str, &'static str)>,
 }
 
-impl Line<'_> {
-    /// How many there were in all.
-    fn in_all(&self) -> Option<String> {
-        let (one, several) = self.counted?;
+impl PlotLine<'_> {
+    /// Total count in the shown period.
+    fn total(&self) -> Option<String> {
+        let (one, several) = self.unit?;
         let rates: f64 = self.values.iter().flatten().sum();
-        let count = figure(rates * EVERY.as_secs_f64());
-        let word = if count == "1" { one } else { several };
-        Some(format!("{count} {word}"))
+        let count = format_count(rates * SAMPLE_INTERVAL.as_secs_f64());
+        let unit = if count == "1" { one } else { several };
+        Some(format!("{count} {unit}"))
     }
 }
 
-/// How far back a picture goes: not much further than the node has counted, an hour at most.
+/// Time span of a plot: little more than the recorded history, one hour at most.
 #[derive(Clone, Copy)]
-struct Span {
-    looks: usize,
-    words: &'static str,
+struct PlotSpan {
+    samples: usize,
+    label: &'static str,
 }
 
-impl Span {
-    fn of(known: usize) -> Self {
-        let (looks, words) = match known {
-            _ if known <= KEPT / 6 => (KEPT / 6, "10 min"),
-            _ if known <= KEPT / 2 => (KEPT / 2, "30 min"),
-            _ => (KEPT, "1 h"),
+impl PlotSpan {
+    fn for_history(recorded: usize) -> Self {
+        let (samples, label) = match recorded {
+            _ if recorded <= MAX_SAMPLES / 6 => (MAX_SAMPLES / 6, "10 min"),
+            _ if recorded <= MAX_SAMPLES / 2 => (MAX_SAMPLES / 2, "30 min"),
+            _ => (MAX_SAMPLES, "1 h"),
         };
-        Self { looks, words }
+        Self { samples, label }
     }
 }
 
-/// Throughput, latency and errors.
-pub(super) fn all(samples: &[Sample]) -> Html {
+/// Renders throughput, latency and error plots.
+pub(super) fn render(samples: &[MetricsInterval]) -> Html {
     let mut out = Html::new();
-    let span = Span::of(samples.len());
-    let take = |value: fn(&Sample) -> Option<f64>| samples.iter().map(value).collect::<Vec<_>>();
+    let span = PlotSpan::for_history(samples.len());
+    let values =
+        |value: fn(&MetricsInterval) -> Option<f64>| samples.iter().map(value).collect::<Vec<_>>();
     html!(out, "<div class=\"plots\" id=\"plots\">");
-    out.put(&picture(
+    out.put(&plot(
         span,
         "Requests",
-        LEAST_RATE,
-        &[Line {
+        MIN_RATE_SCALE,
+        &[PlotLine {
             name: "calls",
             class: "a",
-            values: take(|sample| Some(sample.calls)),
-            tell: &rate,
-            counted: Some(("call", "calls")),
+            values: values(|sample| Some(sample.calls)),
+            format: &format_rate,
+            unit: Some(("call", "calls")),
         }],
     ));
-    out.put(&picture(
+    out.put(&plot(
         span,
         "Latency",
-        LEAST_TIME,
+        MIN_LATENCY_SCALE,
         &[
-            Line {
-                name: "95 %",
+            PlotLine {
+                name: "p95",
                 class: "b",
-                values: take(|sample| sample.slow),
-                tell: &millis,
-                counted: None,
+                values: values(|sample| sample.p95),
+                format: &format_millis,
+                unit: None,
             },
-            Line {
+            PlotLine {
                 name: "median",
                 class: "a",
-                values: take(|sample| sample.median),
-                tell: &millis,
-                counted: None,
+                values: values(|sample| sample.median),
+                format: &format_millis,
+                unit: None,
             },
         ],
     ));
-    out.put(&picture(
+    out.put(&plot(
         span,
         "Errors",
-        LEAST_RATE,
+        MIN_RATE_SCALE,
         &[
-            Line {
+            PlotLine {
                 name: "errors",
                 class: "c",
-                values: take(|sample| Some(sample.errors)),
-                tell: &rate,
-                counted: Some(("error", "errors")),
+                values: values(|sample| Some(sample.errors)),
+                format: &format_rate,
+                unit: Some(("error", "errors")),
             },
-            Line {
+            PlotLine {
                 name: "refused",
                 class: "b",
-                values: take(|sample| Some(sample.refused)),
-                tell: &rate,
-                counted: Some(("refused", "refused")),
+                values: values(|sample| Some(sample.rejected)),
+                format: &format_rate,
+                unit: Some(("refused", "refused")),
             },
         ],
     ));
@@ -117,7 +117,7 @@ pub(super) fn all(samples: &[Sample]) -> Html {
     out
 }
 
-fn rate(value: f64) -> String {
+fn format_rate(value: f64) -> String {
     if value.fract() == 0.0 || value >= 10.0 {
         format!("{value:.0}/s")
     } else {
@@ -125,7 +125,7 @@ fn rate(value: f64) -> String {
     }
 }
 
-fn millis(value: f64) -> String {
+fn format_millis(value: f64) -> String {
     if value < 10.0 {
         format!("{value:.1} ms")
     } else if value < 1_000.0 {
@@ -135,62 +135,62 @@ fn millis(value: f64) -> String {
     }
 }
 
-fn picture(span: Span, title: &'static str, least: f64, lines: &[Line<'_>]) -> Html {
+fn plot(span: PlotSpan, title: &'static str, min_scale: f64, lines: &[PlotLine<'_>]) -> Html {
     let mut out = Html::new();
     let values = lines.iter().flat_map(|line| line.values.iter().flatten());
-    let highest = values.copied().fold(0.0, f64::max);
-    let top = (highest * 1.1).max(least);
-    let tell = lines.first().map(|line| line.tell);
-    let scale = tell.map_or_else(String::new, |tell| tell(top));
+    let max = values.copied().fold(0.0, f64::max);
+    let top = (max * 1.1).max(min_scale);
+    let format = lines.first().map(|line| line.format);
+    let scale = format.map_or_else(String::new, |tell| tell(top));
     html!(out, "<figure class=\"plot\"><figcaption><span class=\"title\">" (title)
-        " <span class=\"soft\">up to " (scale) "</span></span>");
-    let mut words = String::new();
+        " <span class=\"soft\">max " (scale) "</span></span>");
+    let mut current = String::new();
     for line in lines {
         let now = line.values.last().copied().flatten();
-        let now = now.map_or_else(|| "–".to_owned(), line.tell);
+        let now = now.map_or_else(|| "–".to_owned(), line.format);
         html!(out, "<span class=\"key " (line.class) "\">" (line.name) " <b>" (now) "</b></span>");
-        words.push_str(&format!(" {} now {now};", line.name));
+        current.push_str(&format!(" {} now {now};", line.name));
     }
-    let any = lines
+    let has_values = lines
         .iter()
         .any(|line| line.values.iter().any(Option::is_some));
-    let peak = tell
-        .filter(|_| any)
-        .map_or_else(|| "–".to_owned(), |tell| tell(highest));
-    let counted = lines.iter().filter_map(|line| line.in_all());
-    let told: Vec<_> = counted.chain([format!("highest {peak}")]).collect();
-    let told = told.join(", ");
+    let peak = format
+        .filter(|_| has_values)
+        .map_or_else(|| "–".to_owned(), |tell| tell(max));
+    let totals = lines.iter().filter_map(|line| line.total());
+    let summary: Vec<_> = totals.chain([format!("peak {peak}")]).collect();
+    let summary = summary.join(", ");
     html!(out, "</figcaption><svg viewBox=\"0 0 360 96\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\""
-        (title) " over the last " (span.words) ":" (words) " " (told) "\">"
+        (title) " over the last " (span.label) ":" (current) " " (summary) "\">"
         "<path class=\"grid\" d=\"M0 95.5H360M0 48H360M0 .5H360\"/>");
     for line in lines {
-        html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top, span.looks)) "\"/>");
+        html!(out, "<path class=\"line " (line.class) "\" d=\"" (path(&line.values, top, span.samples)) "\"/>");
     }
-    html!(out, "</svg><div class=\"axis\"><span>" (span.words) " ago</span><span>" (told)
+    html!(out, "</svg><div class=\"axis\"><span>" (span.label) " ago</span><span>" (summary)
         "</span><span>now</span></div></figure>");
     out
 }
 
-/// The values as a path, the newest at the right edge. Where there is none, the line is broken.
-fn path(values: &[Option<f64>], top: f64, looks: usize) -> String {
-    let step = WIDTH / (looks.saturating_sub(1).max(1)) as f64;
-    let first = looks.saturating_sub(values.len());
+/// SVG path of the values, the newest at the right edge, with gaps where a value is missing.
+fn path(values: &[Option<f64>], top: f64, samples: usize) -> String {
+    let step = WIDTH / (samples.saturating_sub(1).max(1)) as f64;
+    let first = samples.saturating_sub(values.len());
     let mut path = String::with_capacity(values.len() * 12);
-    let mut drawing = false;
-    for (place, value) in values.iter().enumerate() {
+    let mut in_segment = false;
+    for (index, value) in values.iter().enumerate() {
         let Some(value) = value else {
-            drawing = false;
+            in_segment = false;
             continue;
         };
-        let x = (first + place) as f64 * step;
+        let x = (first + index) as f64 * step;
         let y = HEIGHT - 1.0 - (value / top) * (HEIGHT - 2.0);
-        let command = if drawing { 'L' } else { 'M' };
+        let command = if in_segment { 'L' } else { 'M' };
         path.push_str(&format!("{command}{x:.1} {y:.1}"));
-        if !drawing {
-            // A single value is a dot, which a line of no length with round ends is.
+        if !in_segment {
+            // A single value is a dot: a zero-length line with round caps.
             path.push_str("h.1");
         }
-        drawing = true;
+        in_segment = true;
     }
     path
 }
@@ -200,30 +200,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_ends_at_the_right_and_breaks_where_nothing_is_known() {
-        let drawn = path(&[Some(0.0), None, Some(1.0), Some(0.5)], 1.0, KEPT);
+    fn plot_path_ends_at_right_edge_and_has_gaps() {
+        let drawn = path(&[Some(0.0), None, Some(1.0), Some(0.5)], 1.0, MAX_SAMPLES);
         assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
         assert!(drawn.ends_with("L360.0 48.0"), "{drawn}");
-        assert_eq!(path(&[], 1.0, KEPT), "");
+        assert_eq!(path(&[], 1.0, MAX_SAMPLES), "");
     }
 
     #[test]
-    fn a_node_that_began_just_now_has_a_short_past() {
-        let words = [0, 60, 61, 180, 181, KEPT].map(|known| Span::of(known).words);
+    fn plot_span_grows_with_recorded_history() {
+        let labels = [0, 60, 61, 180, 181, MAX_SAMPLES]
+            .map(|recorded| PlotSpan::for_history(recorded).label);
         assert_eq!(
-            words,
+            labels,
             ["10 min", "10 min", "30 min", "30 min", "1 h", "1 h"]
         );
     }
 
     #[test]
-    fn a_single_error_is_a_small_mark_and_counted() {
-        let mut samples = vec![Sample::default(); KEPT];
-        samples[9].errors = 1.0 / EVERY.as_secs_f64();
-        let page = all(&samples).into_string();
+    fn single_error_is_a_small_mark_and_counted() {
+        let mut samples = vec![MetricsInterval::default(); MAX_SAMPLES];
+        samples[9].errors = 1.0 / SAMPLE_INTERVAL.as_secs_f64();
+        let page = render(&samples).into_string();
         assert!(page.contains(">1 error, 0 refused"), "{page}");
         assert!(
-            page.contains("Errors <span class=\"soft\">up to 1/s<"),
+            page.contains("Errors <span class=\"soft\">max 1/s<"),
             "{page}"
         );
         let drawn = page.split("class=\"line c\" d=\"").nth(1).unwrap();
@@ -237,24 +238,24 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_are_there_in_words() {
-        let sample = Sample {
+    fn plot_values_are_available_as_text() {
+        let sample = MetricsInterval {
             calls: 12.0,
             errors: 0.5,
-            refused: 0.0,
+            rejected: 0.0,
             median: Some(1.5),
-            slow: None,
+            p95: None,
         };
-        let page = all(&[sample]).into_string();
-        for word in [
+        let page = render(&[sample]).into_string();
+        for text in [
             "12/s",
             "0.5/s",
             "1.5 ms",
             "–",
-            "120 calls, highest 12/s",
+            "120 calls, peak 12/s",
             "5 errors, 0 refused",
         ] {
-            assert!(page.contains(word), "{word}: {page}");
+            assert!(page.contains(text), "{text}: {page}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
     }

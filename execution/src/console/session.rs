@@ -1,5 +1,5 @@
-//! Who is signed in: links that are good once, and sessions that a cookie names. Both are few, short and
-//! kept in memory; only hashes of what names them are kept. What somebody sees is decided elsewhere.
+//! Sessions and one-time links. Both are few, short-lived and in memory; only hashes of their secrets are
+//! stored.
 
 use super::{CHANGE_SCOPE, CONTENT_SCOPE};
 use interzone_edge::Secret;
@@ -11,31 +11,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a link is good.
-pub(super) const LINK_LIFE: Duration = Duration::from_secs(600);
-/// How long somebody stays signed in, whatever they do.
-const SESSION_LIFE: Duration = Duration::from_secs(12 * 3600);
-/// How long somebody who does nothing stays signed in.
-const IDLE: Duration = Duration::from_secs(2 * 3600);
-/// How many sessions there may be; the one that was idle for longest makes room.
-const SESSIONS: usize = 64;
-/// How many links may wait to be used.
-const LINKS: usize = 8;
+/// Lifetime of a link.
+pub(super) const LINK_TTL: Duration = Duration::from_secs(600);
+/// Maximum lifetime of a session.
+const SESSION_TTL: Duration = Duration::from_secs(12 * 3600);
+/// Idle timeout of a session.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+/// Maximum number of sessions; the one idle for longest is evicted.
+const MAX_SESSIONS: usize = 64;
+/// Maximum number of unused links.
+const MAX_LINKS: usize = 8;
 
-/// The hash of something that names a session or a link.
-pub(super) type Hash = [u8; 32];
+/// Hash of the secret of a session or link.
+pub(super) type SecretHash = [u8; 32];
 
-/// What somebody may do beside looking.
+/// A user's rights besides viewing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rights {
-    /// See what was said, and files.
+pub(super) struct ConsoleRights {
+    /// Read message content and files.
     pub(super) content: bool,
-    /// Call tasks off, send again what was given up.
+    /// Cancel tasks and replay dead letters.
     pub(super) change: bool,
 }
 
-impl Rights {
-    pub(super) fn of(identity: &Identity) -> Self {
+impl ConsoleRights {
+    pub(super) fn from_identity(identity: &Identity) -> Self {
         Self {
             content: identity.has_scope(CONTENT_SCOPE),
             change: identity.has_scope(CHANGE_SCOPE),
@@ -43,95 +43,98 @@ impl Rights {
     }
 }
 
-/// A token that somebody signed in with, and what renews it.
+/// Token of a signed-in user, with its refresh token.
 #[derive(Clone)]
-pub(super) struct Proof {
+pub(super) struct SessionToken {
     pub(super) identity: Arc<Identity>,
-    pub(super) refresh: Option<Secret>,
+    pub(super) refresh_token: Option<Secret>,
 }
 
-/// Somebody who is signed in.
+/// A signed-in user's session.
 #[derive(Clone)]
-pub(super) struct Session {
-    pub(super) who: PrincipalId,
+pub(super) struct ConsoleSession {
+    pub(super) principal: PrincipalId,
     pub(super) client: Arc<str>,
-    pub(super) rights: Rights,
-    /// What a form must bring along.
+    pub(super) rights: ConsoleRights,
+    /// CSRF token of the session's forms.
     pub(super) form_token: Secret,
-    /// None if they came by a link.
-    pub(super) proof: Option<Proof>,
-    began: Instant,
-    seen: Instant,
+    /// `None` if signed in by link.
+    pub(super) token: Option<SessionToken>,
+    started_at: Instant,
+    last_active: Instant,
 }
 
-impl Session {
+impl ConsoleSession {
     pub(super) fn new(
-        who: PrincipalId,
+        principal: PrincipalId,
         client: Arc<str>,
-        rights: Rights,
-        proof: Option<Proof>,
+        rights: ConsoleRights,
+        token: Option<SessionToken>,
     ) -> Self {
         let now = Instant::now();
         Self {
-            who,
+            principal,
             client,
             rights,
-            form_token: random(),
-            proof,
-            began: now,
-            seen: now,
+            form_token: random_secret(),
+            token,
+            started_at: now,
+            last_active: now,
         }
     }
 
-    fn is_over(&self, now: Instant) -> bool {
-        now >= self.began + SESSION_LIFE || now >= self.seen + IDLE
+    fn is_expired(&self, now: Instant) -> bool {
+        now >= self.started_at + SESSION_TTL || now >= self.last_active + IDLE_TIMEOUT
     }
 }
 
-/// Everybody who is signed in, and the links that were not used yet.
+/// All sessions and unused links.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<Inner>);
+pub(super) struct ConsoleSessions(Mutex<SessionsInner>);
 
 #[derive(Default)]
-struct Inner {
-    sessions: HashMap<Hash, Session>,
-    links: Vec<(Hash, Instant)>,
+struct SessionsInner {
+    sessions: HashMap<SecretHash, ConsoleSession>,
+    links: Vec<(SecretHash, Instant)>,
 }
 
-impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+impl ConsoleSessions {
+    fn lock(&self) -> MutexGuard<'_, SessionsInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new link's secret part.
+    /// Creates a link and returns its secret.
     pub(super) fn new_link(&self) -> Secret {
-        let secret = random();
+        let secret = random_secret();
         let mut inner = self.lock();
-        if inner.links.len() >= LINKS {
+        if inner.links.len() >= MAX_LINKS {
             inner.links.remove(0);
         }
-        let until = Instant::now() + LINK_LIFE;
+        let until = Instant::now() + LINK_TTL;
         inner.links.push((hash(secret.expose()), until));
         secret
     }
 
-    /// Uses a link up. Answers whether it was good.
+    /// Consumes a link. Returns true if it was valid.
     pub(super) fn use_link(&self, secret: &str) -> bool {
         let (now, hash) = (Instant::now(), hash(secret));
         let mut inner = self.lock();
         inner.links.retain(|(_, until)| now < *until);
-        let place = inner.links.iter().position(|(known, _)| *known == hash);
-        place.map(|place| inner.links.remove(place)).is_some()
+        let index = inner
+            .links
+            .iter()
+            .position(|(link_hash, _)| *link_hash == hash);
+        index.map(|place| inner.links.remove(place)).is_some()
     }
 
-    /// Lets somebody in. Gives what the cookie says.
-    pub(super) fn begin(&self, session: Session) -> Secret {
-        let secret = random();
+    /// Starts a session and returns its cookie value.
+    pub(super) fn start(&self, session: ConsoleSession) -> Secret {
+        let secret = random_secret();
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.sessions.retain(|_, session| !session.is_over(now));
-        if inner.sessions.len() >= SESSIONS {
-            let idle = inner.sessions.iter().min_by_key(|(_, one)| one.seen);
+        inner.sessions.retain(|_, session| !session.is_expired(now));
+        if inner.sessions.len() >= MAX_SESSIONS {
+            let idle = inner.sessions.iter().min_by_key(|(_, one)| one.last_active);
             let idle = idle.map(|(key, _)| *key);
             idle.and_then(|key| inner.sessions.remove(&key));
         }
@@ -139,46 +142,45 @@ impl Sessions {
         secret
     }
 
-    /// Whoever the cookie names. `looks` tells whether this is their own doing, which keeps them
-    /// signed in.
-    pub(super) fn find(&self, cookie: &str, looks: bool) -> Option<Session> {
+    /// Finds a session by its cookie. `is_user_action` resets the idle timeout.
+    pub(super) fn find(&self, cookie: &str, is_user_action: bool) -> Option<ConsoleSession> {
         let (now, key) = (Instant::now(), hash(cookie));
         let mut inner = self.lock();
         let session = inner.sessions.get_mut(&key)?;
-        if session.is_over(now) {
+        if session.is_expired(now) {
             inner.sessions.remove(&key);
             return None;
         }
-        if looks {
-            session.seen = now;
+        if is_user_action {
+            session.last_active = now;
         }
         Some(session.clone())
     }
 
-    /// Sends somebody away.
+    /// Ends a session.
     pub(super) fn end(&self, cookie: &str) {
         self.lock().sessions.remove(&hash(cookie));
     }
 
-    /// Tokens that end before this moment (seconds since 1970), each with the session that it is of.
-    pub(super) fn ending(&self, before: u64) -> Vec<(Hash, Proof)> {
+    /// Tokens that expire before this time (Unix seconds), each with its session.
+    pub(super) fn expiring(&self, before: u64) -> Vec<(SecretHash, SessionToken)> {
         let now = Instant::now();
         let mut inner = self.lock();
-        inner.sessions.retain(|_, session| !session.is_over(now));
-        let sessions = inner.sessions.iter();
-        let proofs = sessions.filter_map(|(key, one)| Some((*key, one.proof.clone()?)));
-        proofs
+        inner.sessions.retain(|_, session| !session.is_expired(now));
+        let entries = inner.sessions.iter();
+        let tokens = entries.filter_map(|(key, one)| Some((*key, one.token.clone()?)));
+        tokens
             .filter(|(_, proof)| proof.identity.expires_at() < before)
             .collect()
     }
 
-    /// Puts a newer token in the place of a session's; without one, the session ends.
-    pub(super) fn renew(&self, key: &Hash, proof: Option<Proof>) {
+    /// Replaces a session's token; ends the session if there is none.
+    pub(super) fn renew(&self, key: &SecretHash, token: Option<SessionToken>) {
         let mut inner = self.lock();
-        match (proof, inner.sessions.get_mut(key)) {
+        match (token, inner.sessions.get_mut(key)) {
             (Some(proof), Some(session)) => {
-                session.rights = Rights::of(&proof.identity);
-                session.proof = Some(proof);
+                session.rights = ConsoleRights::from_identity(&proof.identity);
+                session.token = Some(proof);
             }
             (None, Some(_)) => drop(inner.sessions.remove(key)),
             (_, None) => {}
@@ -186,14 +188,14 @@ impl Sessions {
     }
 }
 
-/// A secret with more random bits than anybody guesses.
-pub(super) fn random() -> Secret {
+/// A random secret of 244 bits.
+pub(super) fn random_secret() -> Secret {
     let halves = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()];
     Secret::new(halves.map(|half| half.simple().to_string()).concat())
 }
 
-/// What stands for a secret where the secret itself must not be kept.
-pub(super) fn hash(text: &str) -> Hash {
+/// Hash of a secret, for storage.
+pub(super) fn hash(text: &str) -> SecretHash {
     Sha256::digest(text.as_bytes()).into()
 }
 
@@ -201,64 +203,70 @@ pub(super) fn hash(text: &str) -> Hash {
 mod tests {
     use super::*;
 
-    fn session(name: &str) -> Session {
-        let rights = Rights {
+    fn session(name: &str) -> ConsoleSession {
+        let rights = ConsoleRights {
             content: false,
             change: false,
         };
-        Session::new(PrincipalId::new(name).unwrap(), name.into(), rights, None)
+        ConsoleSession::new(PrincipalId::new(name).unwrap(), name.into(), rights, None)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_link_is_good_once_and_not_for_long() {
-        let sessions = Sessions::default();
+    async fn link_works_once_and_expires() {
+        let sessions = ConsoleSessions::default();
         let (one, two) = (sessions.new_link(), sessions.new_link());
         assert!(!sessions.use_link("nothing"));
         assert!(sessions.use_link(one.expose()));
         assert!(!sessions.use_link(one.expose()));
-        tokio::time::advance(LINK_LIFE).await;
+        tokio::time::advance(LINK_TTL).await;
         assert!(!sessions.use_link(two.expose()));
         let first = sessions.new_link();
-        let last = (0..LINKS).map(|_| sessions.new_link()).last().unwrap();
-        assert!(!sessions.use_link(first.expose()), "only so many wait");
+        let last = (0..MAX_LINKS).map(|_| sessions.new_link()).last().unwrap();
+        assert!(
+            !sessions.use_link(first.expose()),
+            "the number of links is limited"
+        );
         assert!(sessions.use_link(last.expose()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_ends_by_itself_when_idle_and_in_the_end() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin(session("anna"));
-        let there = |looks| sessions.find(cookie.expose(), looks).is_some();
+    async fn session_ends_when_idle_and_at_max_lifetime() {
+        let sessions = ConsoleSessions::default();
+        let cookie = sessions.start(session("anna"));
+        let is_alive = |looks| sessions.find(cookie.expose(), looks).is_some();
         assert!(sessions.find("else", true).is_none());
         for _ in 0..5 {
-            tokio::time::advance(IDLE - Duration::from_secs(1)).await;
-            assert!(there(true));
+            tokio::time::advance(IDLE_TIMEOUT - Duration::from_secs(1)).await;
+            assert!(is_alive(true));
         }
-        tokio::time::advance(IDLE - Duration::from_secs(1)).await;
-        assert!(there(false));
+        tokio::time::advance(IDLE_TIMEOUT - Duration::from_secs(1)).await;
+        assert!(is_alive(false));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!there(true), "what a page does by itself keeps nobody in");
-        let cookie = sessions.begin(session("anna"));
+        assert!(
+            !is_alive(true),
+            "background requests do not extend a session"
+        );
+        let cookie = sessions.start(session("anna"));
         for _ in 0..24 {
             sessions.find(cookie.expose(), true);
-            tokio::time::advance(SESSION_LIFE / 24).await;
+            tokio::time::advance(SESSION_TTL / 24).await;
         }
         assert!(sessions.find(cookie.expose(), true).is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_only_so_many_and_the_idle_make_room() {
-        let sessions = Sessions::default();
-        let first = sessions.begin(session("first"));
+    async fn session_limit_evicts_longest_idle() {
+        let sessions = ConsoleSessions::default();
+        let first = sessions.start(session("first"));
         let mut cookies = Vec::new();
-        for _ in 0..SESSIONS {
+        for _ in 0..MAX_SESSIONS {
             tokio::time::advance(Duration::from_secs(1)).await;
-            cookies.push(sessions.begin(session("another")));
+            cookies.push(sessions.start(session("another")));
         }
         assert!(sessions.find(first.expose(), true).is_none());
-        let all = |cookie: &Secret| sessions.find(cookie.expose(), false).is_some();
-        assert!(cookies.iter().all(all));
+        let is_alive = |cookie: &Secret| sessions.find(cookie.expose(), false).is_some();
+        assert!(cookies.iter().all(is_alive));
         sessions.end(cookies[3].expose());
-        assert!(!all(&cookies[3]));
+        assert!(!is_alive(&cookies[3]));
     }
 }

@@ -1,11 +1,10 @@
-//! Signing in and out: by a link that is good once, or by an issuer. What somebody may see is in their
-//! session, and how a token is got in `code_flow`.
+//! Sign-in by one-time link or through an issuer, and sign-out.
 
-use super::code_flow::FlowError;
-use super::guard::{COOKIE_NAME, Visit, Visitor, cookie};
+use super::auth_middleware::{COOKIE_NAME, SignedInUser, VisitRecord, cookie};
+use super::code_flow::SignInError;
 use super::html::{Html, html};
-use super::layout::{self, Problem};
-use super::session::{LINK_LIFE, Rights, Session, random};
+use super::layout::{self, PageError};
+use super::session::{ConsoleRights, ConsoleSession, LINK_TTL, random_secret};
 use super::{Console, OPERATE_SCOPE};
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -18,22 +17,28 @@ use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;
 use url::form_urlencoded;
 
-/// Holds what the browser must bring back from the issuer. `Lax`, for it comes back from elsewhere.
-const PENDING: &str = "__Host-interzone-sign-in";
-/// How long somebody may take at the issuer, in seconds.
-const THINKING: u32 = 600;
-/// Who somebody is who came by a link.
-const BY_LINK: &str = "operator";
-/// What the audit calls it.
-const SIGNED_IN: &str = "console.login";
+/// Cookie with the state of a sign-in at the issuer. `SameSite=Lax`, because the callback is a cross-site
+/// navigation.
+const PENDING_COOKIE: &str = "__Host-interzone-sign-in";
+/// Time limit for signing in at the issuer, in seconds.
+const PENDING_MAX_AGE: u32 = 600;
+/// Principal of a user who signed in by link.
+const LINK_PRINCIPAL: &str = "operator";
+/// Audit method of a sign-in.
+const LOGIN_ACTION: &str = "console.login";
 
-/// For somebody who is not signed in: the way there. What a page does by itself is just refused.
-pub(super) fn first(console: &Console, method: &Method, uri: &Uri, by_itself: bool) -> Response {
-    if by_itself {
+/// Redirects an unauthenticated request to the login page; background requests of a page get 401.
+pub(super) fn require_login(
+    console: &Console,
+    method: &Method,
+    uri: &Uri,
+    is_background: bool,
+) -> Response {
+    if is_background {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     if method != Method::GET {
-        return layout::problem(console, None, &Problem::SignedOut);
+        return layout::error_page(console, None, &PageError::SignedOut);
     }
     let back = uri
         .path_and_query()
@@ -49,7 +54,7 @@ pub(super) async fn page(
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    let next = next_of(&uri);
+    let next = next_path(&uri);
     if signed_in(&console, &headers) {
         return see_other(&next);
     }
@@ -59,132 +64,146 @@ pub(super) async fn page(
     let mut body = Html::new();
     html!(body, "<h1>Sign in</h1>");
     if console.sign_in.is_some() {
-        html!(body, "<p>The console is for those who look after this zone.</p>"
+        html!(body, "<p>The console is for operators of this zone.</p>"
             "<p><a class=\"button primary\" href=\"/console/login/start?" (query) "\">Sign in</a></p>");
     }
-    let minutes = LINK_LIFE.as_secs() / 60;
+    let minutes = LINK_TTL.as_secs() / 60;
     html!(body, "<p class=\"soft\">On your own machine, <code>interzone up</code> prints a link. "
-        "It is good once, for " (minutes) " minutes.</p>");
-    layout::door(&console, StatusCode::OK, "Sign in", &body)
+        "It works once and is valid for " (minutes) " minutes.</p>");
+    layout::public_page(&console, StatusCode::OK, "Sign in", &body)
 }
 
-/// `GET /console/login/start`: off to the issuer.
+/// `GET /console/login/start`: redirects to the issuer.
 pub(super) async fn start(State(console): State<Arc<Console>>, uri: Uri) -> Response {
     let Some(sign_in) = &console.sign_in else {
-        return layout::problem(&console, None, &Problem::SignedOut);
+        return layout::error_page(&console, None, &PageError::SignedOut);
     };
-    let (state, verifier) = (random(), random());
-    let address = sign_in.address(&console.zone, state.expose(), verifier.expose());
-    let Ok(address) = address.await else {
-        return layout::problem(&console, None, &Problem::Away);
+    let (state, verifier) = (random_secret(), random_secret());
+    let url = sign_in.authorization_url(&console.zone, state.expose(), verifier.expose());
+    let Ok(url) = url.await else {
+        return layout::error_page(&console, None, &PageError::IssuerUnavailable);
     };
-    let next: String = form_urlencoded::byte_serialize(next_of(&uri).as_bytes()).collect();
-    let kept = format!("{}.{}.{next}", state.expose(), verifier.expose());
-    let mut response = see_other(&address);
-    set_cookie(&mut response, PENDING, &kept, "Lax", Some(THINKING));
+    let next: String = form_urlencoded::byte_serialize(next_path(&uri).as_bytes()).collect();
+    let pending = format!("{}.{}.{next}", state.expose(), verifier.expose());
+    let mut response = see_other(&url);
+    set_cookie(
+        &mut response,
+        PENDING_COOKIE,
+        &pending,
+        "Lax",
+        Some(PENDING_MAX_AGE),
+    );
     response
 }
 
-/// `GET /console/callback`: back from the issuer.
+/// `GET /console/callback`: redirect target of the issuer.
 pub(super) async fn callback(
     State(console): State<Arc<Console>>,
     peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Response {
-    let visit = Visit::begin(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
-    let mut response = match came_back(&console, &headers, &uri).await {
+    let visit = VisitRecord::start(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
+    let mut response = match complete_sign_in(&console, &headers, &uri).await {
         Ok((session, next)) => {
-            visit.note(&console, &session, SIGNED_IN, None, "ok");
-            welcome(&console, session, &next)
+            visit.audit(&console, &session, LOGIN_ACTION, None, "ok");
+            start_session(&console, session, &next)
         }
-        Err(problem) => layout::problem(&console, None, &problem),
+        Err(problem) => layout::error_page(&console, None, &problem),
     };
-    set_cookie(&mut response, PENDING, "", "Lax", Some(0));
+    set_cookie(&mut response, PENDING_COOKIE, "", "Lax", Some(0));
     response
 }
 
-async fn came_back(
+async fn complete_sign_in(
     console: &Console,
     headers: &HeaderMap,
     uri: &Uri,
-) -> Result<(Session, String), Problem> {
-    let sign_in = console.sign_in.as_ref().ok_or(Problem::SignedOut)?;
-    let kept = cookie(headers, PENDING).ok_or(Problem::Stale)?;
-    let mut kept = kept.splitn(3, '.').map(str::to_owned);
-    let (Some(state), Some(verifier), Some(next)) = (kept.next(), kept.next(), kept.next()) else {
-        return Err(Problem::Stale);
+) -> Result<(ConsoleSession, String), PageError> {
+    let sign_in = console.sign_in.as_ref().ok_or(PageError::SignedOut)?;
+    let pending = cookie(headers, PENDING_COOKIE).ok_or(PageError::ExpiredSignIn)?;
+    let mut pending = pending.splitn(3, '.').map(str::to_owned);
+    let (Some(state), Some(verifier), Some(next)) =
+        (pending.next(), pending.next(), pending.next())
+    else {
+        return Err(PageError::ExpiredSignIn);
     };
-    let given = |name: &str| parameter(uri, name);
-    if !given("state").is_some_and(|given| Secret::new(state.as_str()).is(&given)) {
-        return Err(Problem::Stale);
+    let query_param = |name: &str| query_parameter(uri, name);
+    if !query_param("state").is_some_and(|given| Secret::new(state.as_str()).ct_eq(&given)) {
+        return Err(PageError::ExpiredSignIn);
     }
-    // Whoever says where an answer is from must be right (RFC 9207).
-    if given("iss").is_some_and(|iss| iss != console.zone.issuer_url) {
-        return Err(Problem::Stale);
+    // If the response names its issuer, it must be ours (RFC 9207).
+    if query_param("iss").is_some_and(|iss| iss != console.zone.issuer_url) {
+        return Err(PageError::ExpiredSignIn);
     }
-    let code = given("code").ok_or(Problem::Declined)?;
-    let proof = sign_in.redeem(&console.zone, &code, &verifier).await;
+    let code = query_param("code").ok_or(PageError::SignInRefused)?;
+    let proof = sign_in.exchange_code(&console.zone, &code, &verifier).await;
     let proof = proof.map_err(|error| {
-        tracing::warn!(%error, "nobody was signed in to the console");
+        tracing::warn!(%error, "console sign-in failed");
         match error {
-            FlowError::Away => Problem::Away,
-            FlowError::Refused | FlowError::Unbelieved(_) => Problem::Declined,
+            SignInError::IssuerUnavailable => PageError::IssuerUnavailable,
+            SignInError::Refused | SignInError::InvalidToken(_) => PageError::SignInRefused,
         }
     })?;
     let identity = &proof.identity;
     if !identity.has_scope(OPERATE_SCOPE) {
-        return Err(Problem::Needs(OPERATE_SCOPE));
+        return Err(PageError::MissingScope(OPERATE_SCOPE));
     }
-    let listed = |all: &Vec<String>| all.iter().any(|one| **one == *identity.principal);
-    if !sign_in.operators.as_ref().is_none_or(listed) {
-        tracing::warn!("somebody who is no operator tried to sign in to the console");
-        return Err(Problem::NoOperator);
+    let is_listed = |all: &Vec<String>| all.iter().any(|one| **one == *identity.principal);
+    if !sign_in.operators.as_ref().is_none_or(is_listed) {
+        tracing::warn!("console sign-in refused: not an operator");
+        return Err(PageError::NotAnOperator);
     }
-    let who = PrincipalId::shared(&identity.principal).map_err(|_| Problem::Declined)?;
-    let (client, rights) = (Arc::clone(&identity.client), Rights::of(identity));
+    let who = PrincipalId::from_arc(&identity.principal).map_err(|_| PageError::SignInRefused)?;
+    let (client, rights) = (
+        Arc::clone(&identity.client),
+        ConsoleRights::from_identity(identity),
+    );
     let next = form_urlencoded::parse(format!("n={next}").as_bytes())
         .next()
         .map_or_else(String::new, |(_, next)| next.into_owned());
-    Ok((Session::new(who, client, rights, Some(proof)), safe(next)))
+    Ok((
+        ConsoleSession::new(who, client, rights, Some(proof)),
+        sanitize_next(next),
+    ))
 }
 
-/// `HEAD` of a page that can be opened once: whoever only looks ahead must not use it up.
-pub(super) async fn only_get() -> Response {
+/// Answers `HEAD` of one-time pages with 405, so that link previews do not use them up.
+pub(super) async fn method_not_allowed_head() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET")]).into_response()
 }
 
-/// `GET /console/enter/{secret}`: by a link.
+/// `GET /console/enter/{secret}`: sign-in by link.
 pub(super) async fn enter(
     State(console): State<Arc<Console>>,
     Path(secret): Path<String>,
     peer: Option<Extension<Arc<Peer>>>,
     headers: HeaderMap,
 ) -> Response {
-    let visit = Visit::begin(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
-    // Somebody who opens it again in the same browser is in already.
+    let visit = VisitRecord::start(peer.as_ref().map(|peer| peer.0.as_ref()), &headers);
+    // Opening the link again in a signed-in browser goes to the console.
     if signed_in(&console, &headers) {
         return see_other("/console");
     }
-    let Ok(who) = PrincipalId::new(BY_LINK) else {
-        return layout::problem(&console, None, &Problem::SignedOut);
+    let Ok(who) = PrincipalId::new(LINK_PRINCIPAL) else {
+        return layout::error_page(&console, None, &PageError::SignedOut);
     };
     if !console.sessions.use_link(&secret) {
-        return layout::problem(&console, None, &Problem::UsedLink);
+        return layout::error_page(&console, None, &PageError::UsedLink);
     }
-    let rights = Rights {
+    let rights = ConsoleRights {
         content: true,
         change: true,
     };
-    let session = Session::new(who, "link".into(), rights, None);
-    visit.note(&console, &session, SIGNED_IN, None, "ok");
-    welcome(&console, session, "/console")
+    let session = ConsoleSession::new(who, "link".into(), rights, None);
+    visit.audit(&console, &session, LOGIN_ACTION, None, "ok");
+    start_session(&console, session, "/console")
 }
 
 /// `POST /console/logout`.
 pub(super) async fn logout(
     State(console): State<Arc<Console>>,
-    Extension(visitor): Extension<Arc<Visitor>>,
+    Extension(visitor): Extension<Arc<SignedInUser>>,
 ) -> Response {
     console.sessions.end(visitor.cookie.expose());
     let mut response = see_other("/console/login");
@@ -192,51 +211,52 @@ pub(super) async fn logout(
     response
 }
 
-/// A page that leads on by itself. A redirect would not do: after one from elsewhere, browsers do not
-/// send a strict cookie.
-fn welcome(console: &Console, session: Session, next: &str) -> Response {
-    let secret = console.sessions.begin(session);
+/// Starts the session and returns a page that redirects by itself. An HTTP redirect would not work:
+/// browsers do not send a strict cookie after a cross-site redirect.
+fn start_session(console: &Console, session: ConsoleSession, next: &str) -> Response {
+    let secret = console.sessions.start(session);
     let mut body = Html::new();
     html!(body, "<h1>Signed in</h1><p><a class=\"button primary\" href=\"" (next)
         "\">Open the console</a></p>");
-    let mut response = layout::leading_on(console, next, &body);
+    let mut response = layout::redirect_page(console, next, &body);
     set_cookie(&mut response, COOKIE_NAME, secret.expose(), "Strict", None);
     response
 }
 
 fn signed_in(console: &Console, headers: &HeaderMap) -> bool {
     let cookie = cookie(headers, COOKIE_NAME);
-    cookie.is_some_and(|cookie| console.known(cookie, None, true).is_some())
+    cookie.is_some_and(|cookie| console.find_session(cookie, None, true).is_some())
 }
 
-fn parameter(uri: &Uri, name: &str) -> Option<String> {
+fn query_parameter(uri: &Uri, name: &str) -> Option<String> {
     let query = uri.query().unwrap_or_default();
     let mut pairs = form_urlencoded::parse(query.as_bytes());
-    let found = pairs.find(|(known, _)| known == name);
+    let found = pairs.find(|(key, _)| key == name);
     found.map(|(_, value)| value.into_owned())
 }
 
-fn next_of(uri: &Uri) -> String {
-    safe(parameter(uri, "next").unwrap_or_default())
+fn next_path(uri: &Uri) -> String {
+    sanitize_next(query_parameter(uri, "next").unwrap_or_default())
 }
 
-/// Where somebody is led after signing in: to a page of the console, whatever is asked for.
-fn safe(next: String) -> String {
-    let ours = next.strip_prefix("/console");
-    let ours = ours.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-    let plain = next
+/// Restricts the redirect target after sign-in to pages of the console.
+fn sanitize_next(next: String) -> String {
+    let suffix = next.strip_prefix("/console");
+    let is_console_path =
+        suffix.is_some_and(|path| path.is_empty() || path.starts_with(['/', '?']));
+    let is_graphic_ascii = next
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    // Browsers go up at two dots, also where they are written as numbers.
+    // Browsers resolve dot segments, also percent-encoded ones.
     let path = next.split(['?', '#']).next().unwrap_or_default();
-    let dots = |segment: &str| {
+    let is_dot_segment = |segment: &str| {
         matches!(
             segment.to_ascii_lowercase().replace("%2e", ".").as_str(),
             "." | ".."
         )
     };
-    let climbs = path.split('/').any(dots);
-    if ours && plain && !climbs && !next.contains("//") {
+    let has_dot_segment = path.split('/').any(is_dot_segment);
+    if is_console_path && is_graphic_ascii && !has_dot_segment && !next.contains("//") {
         next
     } else {
         "/console".to_owned()
@@ -249,13 +269,19 @@ pub(super) fn see_other(address: &str) -> Response {
     };
     let mut response = StatusCode::SEE_OTHER.into_response();
     response.headers_mut().insert(LOCATION, address);
-    layout::protect(&mut response);
+    layout::set_security_headers(&mut response);
     response
 }
 
-fn set_cookie(response: &mut Response, name: &str, value: &str, site: &str, age: Option<u32>) {
-    let age = age.map_or_else(String::new, |age| format!("; Max-Age={age}"));
-    let cookie = format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite={site}{age}");
+fn set_cookie(
+    response: &mut Response,
+    name: &str,
+    value: &str,
+    same_site: &str,
+    max_age: Option<u32>,
+) {
+    let age = max_age.map_or_else(String::new, |age| format!("; Max-Age={age}"));
+    let cookie = format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite={same_site}{age}");
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
@@ -266,14 +292,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_led_elsewhere() {
+    fn sanitize_next_allows_only_console_paths() {
         for good in [
             "/console",
             "/console/tasks?state=failed",
             "/console?x",
             "/console/search?q=..",
         ] {
-            assert_eq!(safe(good.to_owned()), good);
+            assert_eq!(sanitize_next(good.to_owned()), good);
         }
         for bad in [
             "",
@@ -288,7 +314,7 @@ mod tests {
             "/console/tasks/..",
             "/console/\r\nset-cookie: x",
         ] {
-            assert_eq!(safe(bad.to_owned()), "/console", "{bad}");
+            assert_eq!(sanitize_next(bad.to_owned()), "/console", "{bad}");
         }
     }
 }

@@ -1,28 +1,28 @@
-//! The child process that reads one file of an untrusted sender and ends.
+//! Child process that reads a single file of an untrusted sender.
 //!
 //! The file may take control of this process. So the process gives up what it does not need before it
 //! reads the first byte: memory, processor time, files, sockets and child processes. It has no environment,
 //! no configuration and no secrets.
 
-use super::reader::{Answer, Job, Request};
-use super::{Kind, Problem, examine, extract_text};
+use super::reader::{ReaderAnswer, ReaderJob, ReaderRequest};
+use super::{FileKind, FileProblem, detect_kind, extract_text};
 use std::io::{self, BufRead, Read, Write};
 
-/// What the child process may use.
+/// Resource limits of the child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// Bytes of address space.
+    /// Address space, in bytes.
     pub memory: u64,
-    /// Seconds of processor time.
+    /// Processor time, in seconds.
     pub cpu_seconds: u64,
 }
 
-/// Limits this process for the rest of its life.
+/// Limits this process permanently.
 ///
-/// Linux enforces all limits, and a limit that it does not accept is an error. Beside them it refuses names of files,
-/// sockets and programs, as far as the kernel can. Other Unix systems do not
-/// know all of them (macOS does not bound the address space): those that they accept are used. Elsewhere
-/// there are none, and the parent bounds time and output alone.
+/// Linux enforces all limits, and a limit that it does not accept is an error. In addition it denies access to file
+/// names, sockets and programs, as far as the kernel can. Other Unix systems do not support all limits (macOS does not
+/// bound the address space): those that they accept are used. Elsewhere there are none, and the parent bounds time and
+/// output alone.
 ///
 /// # Errors
 /// The system refuses a limit.
@@ -30,7 +30,7 @@ pub struct ChildLimits {
 pub fn confine(limits: &ChildLimits) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    // Before the limits: entering it takes a descriptor for a moment.
+    // Before the limits: entering the sandbox needs a descriptor temporarily.
     #[cfg(target_os = "linux")]
     super::sandbox::Sandbox::enter();
     // With 0, 1 and 2 open, a limit of 3 descriptors leaves none for a file or a socket. The hard limit of
@@ -48,7 +48,7 @@ pub fn confine(limits: &ChildLimits) -> io::Result<()> {
         (Resource::As, limits.memory, limits.memory),
     ];
     for (resource, soft, hard) in wanted {
-        // A limit that is lower already stays.
+        // A lower existing limit is kept.
         let now = getrlimit(resource);
         let lower =
             |limit: Option<u64>, wanted: u64| limit.map_or(wanted, |limit| limit.min(wanted));
@@ -65,7 +65,7 @@ pub fn confine(limits: &ChildLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Limits this process for the rest of its life: this system has no such limits.
+/// Does nothing: this system has no such limits.
 ///
 /// # Errors
 /// Never.
@@ -77,38 +77,40 @@ pub const fn confine(_: &ChildLimits) -> io::Result<()> {
 /// Reads a request and a file from `input`, and writes the result to `output`.
 ///
 /// # Errors
-/// What came is not a request, or the pipe broke.
+/// The input is not a request, or the pipe broke.
 pub fn answer_request(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut header = Vec::new();
     input.read_until(b'\n', &mut header)?;
-    let request: Request = serde_json::from_slice(&header)?;
+    let request: ReaderRequest = serde_json::from_slice(&header)?;
     let size = usize::try_from(request.size).map_err(io::Error::other)?;
     let mut bytes = Vec::with_capacity(size);
     input.take(request.size).read_to_end(&mut bytes)?;
     if bytes.len() != size {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let answer = request.answer(&bytes).unwrap_or_else(Answer::Problem);
+    let answer = request
+        .execute(&bytes)
+        .unwrap_or_else(ReaderAnswer::Problem);
     serde_json::to_writer(&mut output, &answer)?;
     output.flush()
 }
 
-impl Request {
-    /// Does the work, in this process.
-    pub(super) fn answer(&self, bytes: &[u8]) -> Result<Answer, Problem> {
+impl ReaderRequest {
+    /// Executes the request in this process.
+    pub(super) fn execute(&self, bytes: &[u8]) -> Result<ReaderAnswer, FileProblem> {
         let rules = &self.rules;
         match &self.job {
-            Job::Identify { declared, name } => {
-                examine(bytes, declared, name, rules).map(Answer::Kind)
+            ReaderJob::Identify { declared, name } => {
+                detect_kind(bytes, declared, name, rules).map(ReaderAnswer::Kind)
             }
-            Job::Check { declared, name } => {
-                let kind = examine(bytes, declared, name, rules)?;
-                if kind == Kind::Pdf || kind.is_office() {
+            ReaderJob::Check { declared, name } => {
+                let kind = detect_kind(bytes, declared, name, rules)?;
+                if kind == FileKind::Pdf || kind.is_office() {
                     extract_text(kind, bytes, rules)?;
                 }
-                Ok(Answer::Kind(kind))
+                Ok(ReaderAnswer::Kind(kind))
             }
-            Job::Text { kind } => extract_text(*kind, bytes, rules).map(Answer::Text),
+            ReaderJob::Text { kind } => extract_text(*kind, bytes, rules).map(ReaderAnswer::Text),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The text of a document, read with limits.
+//! Text extraction from documents, with limits.
 //!
-//! The sizes that a file declares are not trusted: what it unpacks to is counted while it is unpacked.
-//! Memory and time are bounded by the process that this runs in, so nothing here measures them.
+//! Declared sizes are not trusted: unpacked bytes are counted while unpacking. Memory and time are bounded by the
+//! process that this runs in, so they are not measured here.
 
 mod docx;
 mod office;
@@ -11,71 +11,75 @@ mod text;
 mod xlsx;
 mod xml;
 
-pub(super) use office::Package;
+pub(super) use office::OfficePackage;
 pub(super) use pdf::is_encrypted as is_encrypted_pdf;
 pub(super) use text::decode;
 
-use super::{InputRules, Kind, Problem};
+use super::{FileKind, FileProblem, InputRules};
 
-/// What stands at the end of a text that was cut.
-pub(super) const CUT: &str = "\n[The rest of the file was left out.]";
+/// Marker at the end of a truncated text.
+pub(super) const TRUNCATION_MARKER: &str = "\n[The rest of the file was left out.]";
 
-/// The text of a document, in this process. A hostile file can make it abort, hang or allocate without
+/// Extracts the text of a document, in this process. A malicious file can make it abort, hang or allocate without
 /// bound, so only the child process that reads files calls it: see [`FileReader`](super::FileReader).
 ///
 /// # Errors
-/// Why there is none. Pictures have none.
-pub fn extract_text(kind: Kind, bytes: &[u8], rules: &InputRules) -> Result<String, Problem> {
+/// The reason why there is no text. Images have none.
+pub fn extract_text(
+    kind: FileKind,
+    bytes: &[u8],
+    rules: &InputRules,
+) -> Result<String, FileProblem> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    if size > rules.limit(kind) {
-        return Err(Problem::TooLarge);
+    if size > rules.max_bytes_for(kind) {
+        return Err(FileProblem::TooLarge);
     }
-    let mut out = Out::new(rules);
+    let mut out = TextSink::new(rules);
     match kind {
-        Kind::Png | Kind::Jpeg | Kind::Gif | Kind::WebP => {}
-        Kind::Pdf => pdf::read(bytes, rules, &mut out)?,
-        Kind::Docx => docx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-        Kind::Pptx => pptx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-        Kind::Xlsx => xlsx::read(&mut Package::open(bytes, rules)?, &mut out)?,
-        Kind::Csv | Kind::Text | Kind::Markdown | Kind::Json => {
-            out.push(&decode(bytes).ok_or(Problem::Damaged)?);
+        FileKind::Png | FileKind::Jpeg | FileKind::Gif | FileKind::WebP => {}
+        FileKind::Pdf => pdf::extract(bytes, rules, &mut out)?,
+        FileKind::Docx => docx::extract(&mut OfficePackage::open(bytes, rules)?, &mut out)?,
+        FileKind::Pptx => pptx::extract(&mut OfficePackage::open(bytes, rules)?, &mut out)?,
+        FileKind::Xlsx => xlsx::extract(&mut OfficePackage::open(bytes, rules)?, &mut out)?,
+        FileKind::Csv | FileKind::Text | FileKind::Markdown | FileKind::Json => {
+            out.push(&decode(bytes).ok_or(FileProblem::Damaged)?);
         }
     }
     out.finish()
 }
 
-/// A text as it grows, and the limits of its growth.
-struct Out {
+/// Extracted text with a length limit.
+struct TextSink {
     text: String,
-    room: usize,
-    cut: bool,
+    remaining: usize,
+    is_truncated: bool,
 }
 
-impl Out {
+impl TextSink {
     fn new(rules: &InputRules) -> Self {
         Self {
             text: String::new(),
-            room: rules.text_chars,
-            cut: false,
+            remaining: rules.text_chars,
+            is_truncated: false,
         }
     }
 
-    /// Adds as much as there is room for.
+    /// Appends as much as fits.
     fn push(&mut self, text: &str) {
-        match text.char_indices().nth(self.room) {
+        match text.char_indices().nth(self.remaining) {
             None => {
-                self.room -= text.chars().count();
+                self.remaining -= text.chars().count();
                 self.text.push_str(text);
             }
             Some((end, _)) => {
                 self.text.push_str(text.get(..end).unwrap_or_default());
-                (self.room, self.cut) = (0, true);
+                (self.remaining, self.is_truncated) = (0, true);
             }
         }
     }
 
-    /// Ends a line, unless it has ended.
-    fn line(&mut self) {
+    /// Ends the line, unless it has ended.
+    fn end_line(&mut self) {
         while self.text.ends_with(' ') {
             self.text.pop();
         }
@@ -84,52 +88,52 @@ impl Out {
         }
     }
 
-    /// Ends a word, unless it has ended.
-    fn space(&mut self) {
+    /// Ends the word, unless it has ended.
+    fn end_word(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with([' ', '\n', '\t']) {
             self.push(" ");
         }
     }
 
-    /// Ends a cell of a table.
-    fn cell(&mut self) {
+    /// Ends a table cell.
+    fn end_cell(&mut self) {
         while self.text.ends_with(' ') {
             self.text.pop();
         }
         self.push("\t");
     }
 
-    /// Adds a section under a title, unless there is nothing in it.
+    /// Appends a titled section, unless it is empty.
     fn section(
         &mut self,
         title: &str,
-        read: impl FnOnce(&mut Self) -> Result<(), Problem>,
-    ) -> Result<(), Problem> {
-        self.line();
-        let (length, room) = (self.text.len(), self.room);
+        read: impl FnOnce(&mut Self) -> Result<(), FileProblem>,
+    ) -> Result<(), FileProblem> {
+        self.end_line();
+        let (length, room) = (self.text.len(), self.remaining);
         self.push(title);
         self.push("\n");
-        let begin = self.text.len();
+        let start = self.text.len();
         read(self)?;
-        let said = self.text.get(begin..).unwrap_or_default();
-        if said.trim().is_empty() && !self.cut {
+        let content = self.text.get(start..).unwrap_or_default();
+        if content.trim().is_empty() && !self.is_truncated {
             self.text.truncate(length);
-            self.room = room;
+            self.remaining = room;
         }
         Ok(())
     }
 
-    /// Whether there is no room left, so that nothing more needs to be read.
+    /// Returns true if the limit is reached, so that nothing more needs to be read.
     fn is_full(&self) -> bool {
-        self.cut
+        self.is_truncated
     }
 
-    fn finish(mut self) -> Result<String, Problem> {
+    fn finish(mut self) -> Result<String, FileProblem> {
         if self.text.trim().is_empty() {
-            return Err(Problem::NoText);
+            return Err(FileProblem::NoText);
         }
-        if self.cut {
-            self.text.push_str(CUT);
+        if self.is_truncated {
+            self.text.push_str(TRUNCATION_MARKER);
         }
         Ok(self.text)
     }

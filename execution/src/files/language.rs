@@ -1,9 +1,9 @@
-//! The language in which a user is spoken to.
+//! Language of texts for users.
 
-/// The language of a sentence for users.
+/// Language of a text for users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
-    /// English, unless there is a sign of another.
+    /// English, the default.
     #[default]
     English,
     /// Japanese.
@@ -11,15 +11,15 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language in which to answer this: Japanese if it has kana or kanji, else English.
+    /// Detects the language of a text: Japanese if it has kana or kanji, else English.
     ///
     /// ```
     /// use interzone_execution::files::Language;
     ///
-    /// assert_eq!(Language::of("この表を要約して"), Language::Japanese);
-    /// assert_eq!(Language::of("Summarise this table"), Language::English);
+    /// assert_eq!(Language::detect("この表を要約して"), Language::Japanese);
+    /// assert_eq!(Language::detect("Summarise this table"), Language::English);
     /// ```
-    pub fn of(text: &str) -> Self {
+    pub fn detect(text: &str) -> Self {
         let japanese = |c: char| {
             matches!(c,
                 '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'

@@ -1,28 +1,27 @@
-//! File names that are safe to show, to send and to save, on whichever system.
+//! Safe file names for any system.
 
-use super::Kind;
-use super::kinds::plain;
+use super::FileKind;
+use super::file_kind::media_type_essence;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The most characters of a name, its extension included. Names that are longer in bytes than most
-/// file systems take are cut further.
-const LONGEST: usize = 100;
-const LONGEST_BYTES: usize = 240;
+/// Maximum length of a name in characters, including its extension. The length in bytes is limited too, as in most file
+/// systems.
+const MAX_NAME_CHARS: usize = 100;
+const MAX_NAME_BYTES: usize = 240;
 
-/// The longest that counts as an extension, its dot aside.
-const EXTENSION: usize = 10;
+/// Maximum length of an extension, without its dot.
+const MAX_EXTENSION_LENGTH: usize = 10;
 
-/// Names that Windows keeps for devices, whatever comes after a dot.
+/// Device names reserved by Windows, with any extension.
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// A name that is no path, hides nothing and fits the file's type: what somebody asked for, as far as
-/// it is safe. It is the same for the same name and type.
+/// Returns a safe file name close to the requested one: not a path, without hidden characters, and with an extension
+/// that fits the file's type. The result is deterministic.
 ///
-/// Control characters and those that change how a name is shown are removed, `\ / : * ? " < > |` become
-/// `_`, dots in front and at the end go, names of devices get a `_` in front, and what is longer than
-/// 100 characters is cut before its extension. An extension that does not fit the type gets the right
-/// one behind it.
+/// Control characters and those that change how a name is displayed are removed, `\ / : * ? " < > |` become `_`,
+/// leading and trailing dots are removed, device names get a `_` in front, and names longer than 100 characters are cut
+/// before the extension. If the extension does not fit the type, the right one is appended.
 ///
 /// ```
 /// use interzone_execution::files::safe_name;
@@ -41,51 +40,54 @@ pub fn safe_name(name: &str, media_type: &str) -> String {
             c => c,
         })
         .collect();
-    let clean = trimmed(&clean);
-    let kind = Kind::from_media_type(media_type);
-    let (stem, extension) = split(clean);
+    let clean = trim_dots(&clean);
+    let kind = FileKind::from_media_type(media_type);
+    let (stem, extension) = split_extension(clean);
     let fits = |extension: &str| match kind {
-        Some(kind) => Kind::from_extension(extension) == Some(kind) || is_also(kind, extension),
+        Some(kind) => {
+            FileKind::from_extension(extension) == Some(kind)
+                || is_alternative_extension(kind, extension)
+        }
         None => true,
     };
     let (stem, extension) = match extension {
         Some(extension) if fits(extension) => (stem, extension.to_owned()),
-        _ => (clean, kind.map_or("", Kind::extension).to_owned()),
+        _ => (clean, kind.map_or("", FileKind::extension).to_owned()),
     };
-    let stem = trimmed(stem);
+    let stem = trim_dots(stem);
     let mut stem = if stem.chars().any(char::is_alphanumeric) {
         stem.to_owned()
     } else {
-        fallback(name, media_type)
+        fallback_name(name, media_type)
     };
     let device = stem.split('.').next().unwrap_or_default().trim_end();
     if is_reserved(device) {
         stem.insert(0, '_');
     }
-    let behind = if extension.is_empty() {
+    let suffix = if extension.is_empty() {
         String::new()
     } else {
         format!(".{extension}")
     };
-    let room = LONGEST.saturating_sub(behind.chars().count());
-    let mut short: String = stem.chars().take(room).collect();
-    while short.len() + behind.len() > LONGEST_BYTES {
+    let max_stem_chars = MAX_NAME_CHARS.saturating_sub(suffix.chars().count());
+    let mut short: String = stem.chars().take(max_stem_chars).collect();
+    while short.len() + suffix.len() > MAX_NAME_BYTES {
         short.pop();
     }
-    format!("{}{behind}", short.trim_end_matches([' ', '.']))
+    format!("{}{suffix}", short.trim_end_matches([' ', '.']))
 }
 
-/// Dots in front hide a file, and Windows drops dots and spaces at the end.
-fn trimmed(name: &str) -> &str {
+/// Trims dots and spaces: leading dots hide a file, and Windows drops trailing dots and spaces.
+fn trim_dots(name: &str) -> &str {
     name.trim_start_matches([' ', '.'])
         .trim_end_matches([' ', '.'])
 }
 
-/// A name before its last dot, and what comes after it if that can be an extension.
-fn split(name: &str) -> (&str, Option<&str>) {
+/// Splits a name at its last dot, if the remainder can be an extension.
+fn split_extension(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('.') {
         Some((stem, extension))
-            if (1..=EXTENSION).contains(&extension.len())
+            if (1..=MAX_EXTENSION_LENGTH).contains(&extension.len())
                 && extension.bytes().all(|byte| byte.is_ascii_alphanumeric()) =>
         {
             (stem, Some(extension))
@@ -94,12 +96,12 @@ fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Other extensions that mean the same, and those of the many text formats that have no type of their
-/// own.
-fn is_also(kind: Kind, extension: &str) -> bool {
+/// Returns true for other common extensions of a kind, and for those of the many text formats that have no type of
+/// their own.
+fn is_alternative_extension(kind: FileKind, extension: &str) -> bool {
     let extension = extension.to_ascii_lowercase();
     match kind {
-        Kind::Text => matches!(
+        FileKind::Text => matches!(
             extension.as_str(),
             "log" | "text" | "ini" | "conf" | "yaml" | "yml" | "toml" | "sql" | "tsv" | "md"
         ),
@@ -118,7 +120,7 @@ fn is_reserved(stem: &str) -> bool {
     RESERVED.contains(&stem.as_str()) || port("com").is_some() || port("lpt").is_some()
 }
 
-/// Characters that cannot be seen, or that change how those beside them are seen.
+/// Returns true for invisible characters and those that change how their neighbors are displayed.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -129,17 +131,17 @@ fn is_hidden(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A name for a file whose own has nothing to it.
-fn fallback(name: &str, media_type: &str) -> String {
+/// Generates a name for a file without a usable one.
+fn fallback_name(name: &str, media_type: &str) -> String {
     let hash = Sha256::new()
         .chain_update(name.as_bytes())
         .chain_update([0])
-        .chain_update(plain(media_type))
+        .chain_update(media_type_essence(media_type))
         .finalize();
-    let mut made = "generated_file_".to_owned();
+    let mut generated = "generated_file_".to_owned();
     for byte in hash.iter().take(4) {
         // Writing to a string cannot fail.
-        let _ = write!(made, "{byte:02x}");
+        let _ = write!(generated, "{byte:02x}");
     }
-    made
+    generated
 }

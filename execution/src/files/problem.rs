@@ -1,17 +1,17 @@
-//! Why a file is refused, as a closed set.
+//! Reasons why a file is rejected, as a closed set.
 //!
-//! The process that reads a file answers with one of these and never with text of its own: it may be under
-//! the control of the file, and the text goes to people and to models.
+//! The process that reads a file answers with one of these and never with text of its own: the file may control that
+//! process, and the text goes to users and to models.
 
-use super::{Fault, InputRules, Kind};
-use interzone_protocol::zone::ErrorWord;
+use super::{FileError, FileKind, InputRules};
+use interzone_protocol::zone::ErrorReason;
 use serde::{Deserialize, Serialize};
 
-/// Why a file is refused.
+/// Reason why a file is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Problem {
+pub enum FileProblem {
     /// It has no bytes.
     Empty,
     /// It has more bytes than are allowed for its kind.
@@ -37,52 +37,54 @@ pub enum Problem {
     /// It is an image whose format is not supported.
     UnsupportedImage,
     /// Its bytes are not of the kind that was declared.
-    Mismatch(Kind),
+    Mismatch(FileKind),
 }
 
-impl Problem {
-    /// The stable word for programs.
-    pub const fn word(self) -> ErrorWord {
+impl FileProblem {
+    /// Returns the error code.
+    pub const fn code(self) -> ErrorReason {
         match self {
-            Self::Empty | Self::Damaged | Self::NoText => ErrorWord::ExtractionFailed,
-            Self::TooLarge => ErrorWord::FileTooLarge,
-            Self::Bomb => ErrorWord::FileBomb,
-            Self::Encrypted => ErrorWord::FileEncrypted,
-            Self::UnexpectedWebPage => ErrorWord::UnsupportedType,
-            Self::UnsupportedImage => ErrorWord::UnsupportedImageType,
-            Self::Mismatch(kind) if kind.is_image() => ErrorWord::UnsupportedImageType,
+            Self::Empty | Self::Damaged | Self::NoText => ErrorReason::ExtractionFailed,
+            Self::TooLarge => ErrorReason::FileTooLarge,
+            Self::Bomb => ErrorReason::FileBomb,
+            Self::Encrypted => ErrorReason::FileEncrypted,
+            Self::UnexpectedWebPage => ErrorReason::UnsupportedType,
+            Self::UnsupportedImage => ErrorReason::UnsupportedImageType,
+            Self::Mismatch(kind) if kind.is_image() => ErrorReason::UnsupportedImageType,
             Self::Macros
             | Self::OldOffice
             | Self::WebPage
             | Self::UnsupportedFormat
-            | Self::Mismatch(_) => ErrorWord::UnsupportedFileType,
+            | Self::Mismatch(_) => ErrorReason::UnsupportedFileType,
         }
     }
 
-    /// The word with its text for people.
-    pub fn into_fault(self, rules: &InputRules) -> Fault {
+    /// Converts to an error with a text for users.
+    pub fn into_file_error(self, rules: &InputRules) -> FileError {
         let text = match self {
-            Self::TooLarge => return rules.too_large(),
+            Self::TooLarge => return rules.too_large_error(),
             Self::Mismatch(kind) => {
                 let name = kind.extension().to_ascii_uppercase();
-                let text = format!("the file is not the {name} that it says it is");
-                return Fault::new(self.word(), text);
+                let text = format!("the file was declared as {name}, but its content is not");
+                return FileError::new(self.code(), text);
             }
             Self::Empty => "the file is empty",
             Self::Damaged => "the file cannot be read: it may be damaged",
             Self::NoText => "there is no text in the file: it may be scanned or empty",
             Self::Bomb => "the file unpacks to more than is allowed",
-            Self::Encrypted => "the file is locked with a password: send it without one",
+            Self::Encrypted => "the file is password-protected: send it without a password",
             Self::Macros => "files with macros are not supported",
-            Self::OldOffice => "the format is an old one of Office: save it as DOCX, XLSX or PPTX",
+            Self::OldOffice => {
+                "old Office formats are not supported: save it as DOCX, XLSX or PPTX"
+            }
             Self::WebPage | Self::UnexpectedWebPage => {
-                "the file is a web page: it may be what is shown instead of the file"
+                "the file is a web page, perhaps an error or sign-in page shown instead of the file"
             }
             Self::UnsupportedFormat => {
                 "the format is not supported: send PDF, DOCX, XLSX, PPTX, CSV, TXT, MD, JSON, PNG, JPEG, GIF or WebP"
             }
-            Self::UnsupportedImage => "pictures must be PNG, JPEG, GIF or WebP",
+            Self::UnsupportedImage => "images must be PNG, JPEG, GIF or WebP",
         };
-        Fault::new(self.word(), text)
+        FileError::new(self.code(), text)
     }
 }

@@ -1,8 +1,7 @@
 //! Reads files of untrusted senders, each in a child process of its own.
 //!
-//! A parser of a complex format cannot be trusted to end, to stay within memory, or not to be taken over.
-//! A process can be bounded and killed; a thread cannot. What the child answers is trusted in its shape
-//! and size alone.
+//! A parser of a complex format cannot be trusted to end, to stay within memory, or not to be taken over. A process can
+//! be bounded and killed; a thread cannot. Only answers of a known form and within the size limits are accepted.
 
 mod process;
 mod slots;
@@ -10,61 +9,61 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-use super::extract::CUT;
-use super::{Fault, InputRules, Kind, Problem};
+use super::extract::TRUNCATION_MARKER;
+use super::{FileError, FileKind, FileProblem, InputRules};
 use bytes::Bytes;
 use interzone_hub::Task;
-use interzone_protocol::zone::ErrorWord;
-use process::{Ending, Program};
+use interzone_protocol::zone::ErrorReason;
+use process::{ReaderFailure, ReaderProgram};
 use serde::{Deserialize, Serialize};
-use slots::Slots;
+use slots::ReaderSlots;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The hidden command of the binary that reads one file and ends.
-pub const SUBCOMMAND: &str = "extract-file";
+/// Hidden CLI command that reads a single file.
+pub const EXTRACT_SUBCOMMAND: &str = "extract-file";
 
-/// How many times its processor time a child may take on the clock. A busy machine must not decide whether
-/// a file is read, and a child that waits for nothing must not stay.
+/// Wall-clock limit of a child as a multiple of its processor time. A busy machine must not decide whether a file is
+/// read, and a child that uses no processor time must not stay.
 pub const WALL_TIME_FACTOR: u32 = 3;
 
-/// Bytes of an answer beside the text in it.
+/// Maximum size of an answer apart from its text, in bytes.
 const ENVELOPE_BYTES: u64 = 4_096;
 
-/// Bytes that a character of a text takes in an answer at most: `\u0000`.
+/// Maximum size of a character in an answer, in bytes: `\u0000`.
 const BYTES_PER_CHAR: u64 = 6;
 
-/// What a child is asked.
+/// Request to a child.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Request {
-    pub(super) job: Job,
+pub(super) struct ReaderRequest {
+    pub(super) job: ReaderJob,
     pub(super) rules: InputRules,
-    /// Bytes of the file, which follow.
+    /// Size of the file in bytes. The file follows the request.
     pub(super) size: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Job {
-    /// What kind of file it is.
+pub(super) enum ReaderJob {
+    /// Detect the kind of the file.
     Identify { declared: String, name: String },
-    /// What kind of file it is, and whether a document has text.
+    /// Detect the kind of the file, and check that a document has text.
     Check { declared: String, name: String },
-    /// The text of a file whose kind is known.
-    Text { kind: Kind },
+    /// Extract the text of a file of a known kind.
+    Text { kind: FileKind },
 }
 
-/// What a child answers.
+/// Answer of a child.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
-    Kind(Kind),
+pub(super) enum ReaderAnswer {
+    Kind(FileKind),
     Text(String),
-    Problem(Problem),
+    Problem(FileProblem),
 }
 
-/// Whose file it is: those who share a node get their turns one after another.
+/// Owner of a file, for the fair scheduling of child processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     principal: String,
@@ -72,7 +71,7 @@ pub struct FileOwner {
 }
 
 impl FileOwner {
-    /// A principal, and the person on whose behalf it asks, if it says so.
+    /// Creates an owner from a principal and the user on whose behalf it asks, if known.
     pub fn new(principal: impl Into<String>, person: Option<String>) -> Self {
         Self {
             principal: principal.into(),
@@ -83,31 +82,31 @@ impl FileOwner {
 
 impl From<&Task> for FileOwner {
     fn from(task: &Task) -> Self {
-        Self::new(task.owner.as_str(), crate::rpc::zone::asking_person(task))
+        Self::new(task.owner.as_str(), crate::rpc::zone::task_person(task))
     }
 }
 
-/// Reads files, few at once, each in a process of its own.
+/// Reads files in child processes, with limited concurrency.
 #[derive(Clone, Debug)]
 pub struct FileReader {
-    slots: Arc<Slots>,
-    place: Place,
+    slots: Arc<ReaderSlots>,
+    backend: ReaderBackend,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
-    Child(Program),
+enum ReaderBackend {
+    Child(ReaderProgram),
     /// Unit tests have no binary to start. Tests of the child itself are in the `cli` crate.
     #[cfg(test)]
     SameProcess,
 }
 
 impl FileReader {
-    /// Reads by this program, which is the binary itself, so many files at once.
+    /// Creates a reader that runs this program, which is the binary itself, at most `processes` times at once.
     pub fn new(program: impl Into<PathBuf>, processes: usize) -> Self {
         Self {
-            slots: Arc::new(Slots::new(processes)),
-            place: Place::Child(Program::new(program.into())),
+            slots: Arc::new(ReaderSlots::new(processes)),
+            backend: ReaderBackend::Child(ReaderProgram::new(program.into())),
         }
     }
 
@@ -115,163 +114,173 @@ impl FileReader {
     #[cfg(test)]
     pub(crate) fn in_process() -> Self {
         Self {
-            slots: Arc::new(Slots::new(1)),
-            place: Place::SameProcess,
+            slots: Arc::new(ReaderSlots::new(1)),
+            backend: ReaderBackend::SameProcess,
         }
     }
 
-    /// What kind of file it is by its bytes and by what is declared.
+    /// Detects the kind of a file from its bytes and its declared type and name.
     ///
     /// # Errors
-    /// Why the file is not taken.
+    /// The reason why the file is rejected.
     pub async fn identify(
         &self,
         owner: &FileOwner,
         bytes: Bytes,
         (declared, name): (&str, &str),
         rules: &InputRules,
-    ) -> Result<Kind, Fault> {
-        let job = Job::Identify {
+    ) -> Result<FileKind, FileError> {
+        let job = ReaderJob::Identify {
             declared: declared.to_owned(),
             name: name.to_owned(),
         };
-        self.kind(owner, job, bytes, rules).await
+        self.request_kind(owner, job, bytes, rules).await
     }
 
-    /// What kind of file it is. A document must have text, too.
+    /// Detects the kind of a file. A document must also have text.
     ///
     /// # Errors
-    /// Why the file is not taken.
+    /// The reason why the file is rejected.
     pub async fn check(
         &self,
         owner: &FileOwner,
         bytes: Bytes,
         (declared, name): (&str, &str),
         rules: &InputRules,
-    ) -> Result<Kind, Fault> {
-        let job = Job::Check {
+    ) -> Result<FileKind, FileError> {
+        let job = ReaderJob::Check {
             declared: declared.to_owned(),
             name: name.to_owned(),
         };
-        self.kind(owner, job, bytes, rules).await
+        self.request_kind(owner, job, bytes, rules).await
     }
 
-    /// The text of a file.
+    /// Extracts the text of a file.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no text.
     pub async fn text(
         &self,
         owner: &FileOwner,
-        kind: Kind,
+        kind: FileKind,
         bytes: Bytes,
         rules: &InputRules,
-    ) -> Result<String, Fault> {
-        match self.ask(owner, Job::Text { kind }, bytes, rules).await? {
-            Answer::Text(text) if rules.holds(&text) => Ok(text),
-            _ => Err(unexpected(rules)),
+    ) -> Result<String, FileError> {
+        match self
+            .read(owner, ReaderJob::Text { kind }, bytes, rules)
+            .await?
+        {
+            ReaderAnswer::Text(text) if rules.fits_text(&text) => Ok(text),
+            _ => Err(invalid_answer(rules)),
         }
     }
 
-    async fn kind(
+    async fn request_kind(
         &self,
         owner: &FileOwner,
-        job: Job,
+        job: ReaderJob,
         bytes: Bytes,
         rules: &InputRules,
-    ) -> Result<Kind, Fault> {
-        let size = count(&bytes);
-        match self.ask(owner, job, bytes, rules).await? {
-            // The limit of the kind that the child names counts, whatever the child says of it.
-            Answer::Kind(kind) if size <= rules.limit(kind) => Ok(kind),
-            Answer::Kind(_) => Err(rules.too_large()),
-            _ => Err(unexpected(rules)),
+    ) -> Result<FileKind, FileError> {
+        let size = byte_count(&bytes);
+        match self.read(owner, job, bytes, rules).await? {
+            // The size limit of the kind is enforced here too, because the child is not trusted.
+            ReaderAnswer::Kind(kind) if size <= rules.max_bytes_for(kind) => Ok(kind),
+            ReaderAnswer::Kind(_) => Err(rules.too_large_error()),
+            _ => Err(invalid_answer(rules)),
         }
     }
 
-    /// Waits for a slot, and has one file read. A refusal comes back as an error.
-    async fn ask(
+    /// Waits for a slot and reads one file. A rejection is returned as an error.
+    async fn read(
         &self,
         owner: &FileOwner,
-        job: Job,
+        job: ReaderJob,
         bytes: Bytes,
         rules: &InputRules,
-    ) -> Result<Answer, Fault> {
-        let size = count(&bytes);
-        // What is too large for any kind is not worth a process.
-        if size > rules.largest() {
-            return Err(rules.too_large());
+    ) -> Result<ReaderAnswer, FileError> {
+        let size = byte_count(&bytes);
+        // A file that is too large for any kind needs no process.
+        if size > rules.max_file_bytes() {
+            return Err(rules.too_large_error());
         }
-        let request = Request {
+        let request = ReaderRequest {
             job,
             rules: rules.clone(),
             size,
         };
         let Some(_slot) = self.slots.acquire(owner).await else {
-            tracing::warn!("file refused: the queue of files to read is full");
-            return Err(Fault::reader_unavailable());
+            tracing::warn!("file reader queue is full");
+            return Err(FileError::reader_unavailable());
         };
-        let answer = match &self.place {
-            Place::Child(program) => program.run(&request, &bytes).await,
+        let answer = match &self.backend {
+            ReaderBackend::Child(program) => program.run(&request, &bytes).await,
             #[cfg(test)]
-            Place::SameProcess => Ok(request.answer(&bytes).unwrap_or_else(Answer::Problem)),
+            ReaderBackend::SameProcess => Ok(request
+                .execute(&bytes)
+                .unwrap_or_else(ReaderAnswer::Problem)),
         };
         match answer {
-            Ok(Answer::Problem(problem)) => Err(problem.into_fault(rules)),
+            Ok(ReaderAnswer::Problem(problem)) => Err(problem.into_file_error(rules)),
             Ok(answer) => Ok(answer),
-            Err(ending) => Err(ending.into_fault(rules)),
+            Err(ending) => Err(ending.into_file_error(rules)),
         }
     }
 }
 
-impl Ending {
-    fn into_fault(self, rules: &InputRules) -> Fault {
+impl ReaderFailure {
+    fn into_file_error(self, rules: &InputRules) -> FileError {
         match self {
-            Self::OutOfMemory => Fault::new(
-                ErrorWord::FileBomb,
+            Self::OutOfMemory => FileError::new(
+                ErrorReason::FileBomb,
                 "the file takes more memory to read than is allowed",
             ),
-            Self::OutOfTime => Fault::new(
-                ErrorWord::ExtractionFailed,
+            Self::OutOfTime => FileError::new(
+                ErrorReason::ExtractionFailed,
                 "the file took too long to be read",
             ),
-            Self::Failed => unexpected(rules),
-            Self::NotStarted => Fault::reader_unavailable(),
+            Self::Failed => invalid_answer(rules),
+            Self::NotStarted => FileError::reader_unavailable(),
         }
     }
 }
 
-/// What is said of a file whose reader did not answer as it should.
-fn unexpected(rules: &InputRules) -> Fault {
-    Problem::Damaged.into_fault(rules)
+/// Error of a file whose reader gave an invalid answer.
+fn invalid_answer(rules: &InputRules) -> FileError {
+    FileProblem::Damaged.into_file_error(rules)
 }
 
 impl InputRules {
-    /// Whole seconds of processor time, which is what systems count.
+    /// Returns the processor time limit in whole seconds, as systems count it.
     fn cpu_seconds(&self) -> u64 {
-        let part = u64::from(self.extract_time.subsec_nanos() > 0);
-        self.extract_time.as_secs().saturating_add(part).max(1)
+        let fraction = u64::from(self.extract_cpu_time.subsec_nanos() > 0);
+        self.extract_cpu_time
+            .as_secs()
+            .saturating_add(fraction)
+            .max(1)
     }
 
-    /// How long a child may take on the clock.
+    /// Returns the wall-clock limit of a child.
     fn wall_time(&self) -> Duration {
-        self.extract_time.saturating_mul(WALL_TIME_FACTOR)
+        self.extract_cpu_time.saturating_mul(WALL_TIME_FACTOR)
     }
 
-    /// Whether a text is as long as a child may make it.
-    fn holds(&self, text: &str) -> bool {
-        let most = self.text_chars.saturating_add(CUT.chars().count());
-        text.chars().count() <= most
+    /// Returns true if a text is within the length limit.
+    fn fits_text(&self, text: &str) -> bool {
+        let max = self
+            .text_chars
+            .saturating_add(TRUNCATION_MARKER.chars().count());
+        text.chars().count() <= max
     }
 
-    /// How many bytes a child may answer.
-    fn answer_bytes(&self) -> u64 {
+    /// Returns the maximum size of an answer, in bytes.
+    fn max_answer_bytes(&self) -> u64 {
         let chars = u64::try_from(self.text_chars).unwrap_or(u64::MAX);
         let text = chars.saturating_mul(BYTES_PER_CHAR);
         text.saturating_add(ENVELOPE_BYTES)
     }
 }
 
-fn count(bytes: &Bytes) -> u64 {
+fn byte_count(bytes: &Bytes) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }

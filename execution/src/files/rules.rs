@@ -1,17 +1,17 @@
-//! How large files may be, of which types, and how many; and what users are told when one is refused.
+//! Limits on the size, type and number of files, and the texts for users about rejected files.
 //!
-//! Every number can be configured; none can be absent.
+//! Every limit is configurable; none can be absent.
 
-use super::kinds::plain;
-use super::{Kind, Language};
-use interzone_protocol::zone::ErrorWord;
+use super::file_kind::media_type_essence;
+use super::{FileKind, Language};
+use interzone_protocol::zone::ErrorReason;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Which files an agent may hand out.
+/// Rules for files that an agent may send.
 ///
 /// ```
 /// use interzone_execution::files::FileRules;
@@ -24,27 +24,27 @@ const MIB: u64 = 1024 * KIB;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRules {
-    /// Bytes of one file.
+    /// Maximum size of a file, in bytes.
     pub max_bytes: u64,
-    /// The media types that are let out.
+    /// Allowed media types.
     pub allow: Vec<String>,
-    /// Files of one reply.
+    /// Maximum number of files per reply.
     pub per_reply: usize,
 }
 
 impl Default for FileRules {
     fn default() -> Self {
         let kinds = [
-            Kind::Csv,
-            Kind::Json,
-            Kind::Text,
-            Kind::Markdown,
-            Kind::Xlsx,
-            Kind::Docx,
-            Kind::Pptx,
-            Kind::Pdf,
-            Kind::Png,
-            Kind::Jpeg,
+            FileKind::Csv,
+            FileKind::Json,
+            FileKind::Text,
+            FileKind::Markdown,
+            FileKind::Xlsx,
+            FileKind::Docx,
+            FileKind::Pptx,
+            FileKind::Pdf,
+            FileKind::Png,
+            FileKind::Jpeg,
         ];
         Self {
             max_bytes: 5 * MIB,
@@ -55,26 +55,30 @@ impl Default for FileRules {
 }
 
 impl FileRules {
-    /// Whether a file of this type may leave. Case and parameters do not matter.
+    /// Checks that a file of this type may be sent. Case and parameters are ignored.
     ///
     /// # Errors
-    /// It may not.
-    pub fn check_type(&self, media_type: &str) -> Result<(), Refused> {
-        let asked = plain(media_type);
-        if self.allow.iter().any(|allowed| plain(allowed) == asked) {
+    /// The type is not allowed.
+    pub fn check_type(&self, media_type: &str) -> Result<(), OutputRefused> {
+        let essence = media_type_essence(media_type);
+        if self
+            .allow
+            .iter()
+            .any(|allowed| media_type_essence(allowed) == essence)
+        {
             Ok(())
         } else {
-            Err(Refused::Type)
+            Err(OutputRefused::Type)
         }
     }
 
-    /// Whether a file of so many bytes may leave.
+    /// Checks that a file of this size may be sent.
     ///
     /// # Errors
-    /// It may not.
-    pub fn check_size(&self, bytes: u64) -> Result<(), Refused> {
+    /// The file is too large.
+    pub fn check_size(&self, bytes: u64) -> Result<(), OutputRefused> {
         if bytes > self.max_bytes {
-            Err(Refused::Size {
+            Err(OutputRefused::Size {
                 limit: self.max_bytes,
             })
         } else {
@@ -82,13 +86,13 @@ impl FileRules {
         }
     }
 
-    /// Whether a reply may have so many files.
+    /// Checks that a reply may have this many files.
     ///
     /// # Errors
-    /// It may not.
-    pub fn check_count(&self, files: usize) -> Result<(), Refused> {
+    /// There are too many files.
+    pub fn check_count(&self, files: usize) -> Result<(), OutputRefused> {
         if files > self.per_reply {
-            Err(Refused::Count {
+            Err(OutputRefused::Count {
                 limit: self.per_reply,
             })
         } else {
@@ -97,37 +101,37 @@ impl FileRules {
     }
 }
 
-/// Why a file is not handed out.
+/// Reason why a file is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
-    /// Its type is not among those that are let out.
+pub enum OutputRefused {
+    /// Its type is not allowed.
     #[error("the file's type is not allowed; see [files] allow")]
     Type,
     /// It is too large.
     #[error("the file is larger than {limit} bytes; see [files] max_bytes")]
     Size {
-        /// How many bytes it may have.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// There are others already.
+    /// The reply has too many files.
     #[error("a reply has at most {limit} files; see [files] per_reply")]
     Count {
-        /// How many there may be.
+        /// Maximum number of files.
         limit: usize,
     },
 }
 
-impl Refused {
-    /// What the user is told. The name must be a safe one.
+impl OutputRefused {
+    /// Returns the text for the user. The name must be a safe one.
     ///
     /// ```
-    /// use interzone_execution::files::{Language, Refused};
+    /// use interzone_execution::files::{Language, OutputRefused};
     ///
-    /// let said = Refused::Size { limit: 5 << 20 }.sentence("a.csv", Language::English);
-    /// assert_eq!(said, "The file \"a.csv\" was left out: it is larger than 5 MiB.");
+    /// let text = OutputRefused::Size { limit: 5 << 20 }.user_message("a.csv", Language::English);
+    /// assert_eq!(text, "The file \"a.csv\" was left out: it is larger than 5 MiB.");
     /// ```
-    pub fn sentence(&self, name: &str, language: Language) -> String {
+    pub fn user_message(&self, name: &str, language: Language) -> String {
         match (self, language) {
             (Self::Type, Language::English) => {
                 format!("The file \"{name}\" was left out: files of its type are not allowed.")
@@ -137,11 +141,11 @@ impl Refused {
             }
             (Self::Size { limit }, Language::English) => format!(
                 "The file \"{name}\" was left out: it is larger than {}.",
-                size(*limit)
+                format_size(*limit)
             ),
             (Self::Size { limit }, Language::Japanese) => format!(
                 "ファイル「{name}」は上限（{}）を超えるため、添付していません。",
-                size(*limit)
+                format_size(*limit)
             ),
             (Self::Count { limit }, Language::English) => format!(
                 "The file \"{name}\" was left out: a reply has at most {limit} {}.",
@@ -154,8 +158,8 @@ impl Refused {
     }
 }
 
-/// Bytes as people say them.
-fn size(bytes: u64) -> String {
+/// Formats a size for users.
+fn format_size(bytes: u64) -> String {
     if bytes >= MIB && bytes.is_multiple_of(MIB) {
         format!("{} MiB", bytes / MIB)
     } else if bytes >= KIB && bytes.is_multiple_of(KIB) {
@@ -165,39 +169,39 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Which files are taken from outside, and how much of them is looked at.
+/// Limits for files from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRules {
-    /// Bytes of a picture.
+    /// Maximum size of an image, in bytes.
     pub image_bytes: u64,
-    /// Bytes of a document.
+    /// Maximum size of a document, in bytes.
     pub document_bytes: u64,
-    /// Pictures of one message.
+    /// Maximum number of images per message.
     pub images: usize,
-    /// Documents of one message.
+    /// Maximum number of documents per message.
     pub documents: usize,
-    /// Bytes of all attachments of one message.
+    /// Maximum total size of the attachments of a message, in bytes.
     pub message_bytes: u64,
-    /// Bytes that all of a document may have once it is unpacked.
+    /// Maximum unpacked size of a document, in bytes.
     pub unpacked_bytes: u64,
-    /// How many times its packed size a part of a document may have, if it is not small.
+    /// Maximum compression ratio of a part of a document, unless the part is small.
     pub unpacked_ratio: u64,
-    /// Parts of an Office document.
+    /// Maximum number of parts of an Office document.
     pub entries: usize,
-    /// Pages of a PDF.
+    /// Maximum number of pages of a PDF.
     pub pages: usize,
-    /// Characters of a document's text; the rest is cut off, and the text says so.
+    /// Maximum length of a document's text, in characters; a longer text is truncated, with a marker at its end.
     pub text_chars: usize,
-    /// Processor time for reading one file, rounded up to whole seconds. On the clock it may take
+    /// Processor time limit for reading one file, rounded up to whole seconds. The wall-clock limit is
     /// [`WALL_TIME_FACTOR`](super::WALL_TIME_FACTOR) times as long.
-    pub extract_time: Duration,
-    /// Bytes of address space of the process that reads a file.
+    pub extract_cpu_time: Duration,
+    /// Address space limit of the process that reads a file, in bytes.
     pub extract_memory: u64,
-    /// How many files are read at once.
+    /// Maximum number of files that are read at once.
     pub extract_processes: usize,
-    /// How long one attempt to fetch a file may take.
-    pub fetch_time: Duration,
-    /// How often it is tried to fetch a file.
+    /// Timeout of one attempt to download a file.
+    pub fetch_timeout: Duration,
+    /// Maximum number of attempts to download a file.
     pub fetch_attempts: u32,
 }
 
@@ -214,23 +218,23 @@ impl Default for InputRules {
             entries: 4_096,
             pages: 2_000,
             text_chars: 1_000_000,
-            extract_time: Duration::from_secs(10),
+            extract_cpu_time: Duration::from_secs(10),
             extract_memory: 512 * MIB,
             extract_processes: 4,
-            fetch_time: Duration::from_secs(30),
+            fetch_timeout: Duration::from_secs(30),
             fetch_attempts: 3,
         }
     }
 }
 
 impl InputRules {
-    /// The largest file that is taken at all.
-    pub fn largest(&self) -> u64 {
+    /// Returns the maximum size of any file.
+    pub fn max_file_bytes(&self) -> u64 {
         self.image_bytes.max(self.document_bytes)
     }
 
-    /// How many bytes a file of this kind may have.
-    pub const fn limit(&self, kind: Kind) -> u64 {
+    /// Returns the maximum size of a file of this kind.
+    pub const fn max_bytes_for(&self, kind: FileKind) -> u64 {
         if kind.is_image() {
             self.image_bytes
         } else {
@@ -238,72 +242,72 @@ impl InputRules {
         }
     }
 
-    pub(crate) fn too_large(&self) -> Fault {
-        Fault::new(
-            ErrorWord::FileTooLarge,
+    pub(crate) fn too_large_error(&self) -> FileError {
+        FileError::new(
+            ErrorReason::FileTooLarge,
             format!(
                 "the file is too large: images may have {}, documents {}, all of a message {}",
-                size(self.image_bytes),
-                size(self.document_bytes),
-                size(self.message_bytes)
+                format_size(self.image_bytes),
+                format_size(self.document_bytes),
+                format_size(self.message_bytes)
             ),
         )
     }
 }
 
-/// Why a file is not taken, or was not made: a stable word for programs and words for people, which
-/// name nothing of ours.
+/// Error of a file that was rejected or could not be generated: a stable error code and a text for users, without
+/// internal details.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Fault {
-    /// What went wrong, for programs.
-    pub word: ErrorWord,
-    /// What went wrong, for people: English, from the middle of a sentence.
+pub struct FileError {
+    /// Error code.
+    pub code: ErrorReason,
+    /// Text for users: English, to be used within a sentence.
     pub text: String,
 }
 
-impl Fault {
-    pub(crate) fn new(word: ErrorWord, text: impl Into<String>) -> Self {
+impl FileError {
+    pub(crate) fn new(code: ErrorReason, text: impl Into<String>) -> Self {
         Self {
-            word,
+            code,
             text: text.into(),
         }
     }
 
-    /// The zone cannot read any file at the moment; nothing is known of this one.
+    /// The zone cannot read any file at the moment. Says nothing about this file.
     pub(crate) fn reader_unavailable() -> Self {
         Self::new(
-            ErrorWord::FileReaderUnavailable,
+            ErrorReason::FileReaderUnavailable,
             "file reading is temporarily unavailable: try again in a minute",
         )
     }
 
-    /// The same in this language.
-    pub fn told(&self, language: Language) -> String {
+    /// Returns the text in this language.
+    pub fn localized(&self, language: Language) -> String {
         match language {
             Language::English => self.text.clone(),
-            Language::Japanese => in_japanese(self.word).to_owned(),
+            Language::Japanese => japanese_text(self.code).to_owned(),
         }
     }
 }
 
-const fn in_japanese(word: ErrorWord) -> &'static str {
-    match word {
-        ErrorWord::FileTooLarge => "サイズが上限を超えています",
-        ErrorWord::FileBomb => "展開後のサイズが大きすぎます",
-        ErrorWord::UnsupportedFileType
-        | ErrorWord::UnsupportedImageType
-        | ErrorWord::UnsupportedType => "対応していない形式か、内容が形式と一致しません",
-        ErrorWord::ExtractionFailed => "内容を読み取れません（破損の可能性があります）",
-        ErrorWord::FileReaderUnavailable => {
+const fn japanese_text(code: ErrorReason) -> &'static str {
+    match code {
+        ErrorReason::FileTooLarge => "サイズが上限を超えています",
+        ErrorReason::FileBomb => "展開後のサイズが大きすぎます",
+        ErrorReason::UnsupportedFileType
+        | ErrorReason::UnsupportedImageType
+        | ErrorReason::UnsupportedType => "対応していない形式か、内容が形式と一致しません",
+        ErrorReason::ExtractionFailed => "内容を読み取れません（破損の可能性があります）",
+        ErrorReason::FileReaderUnavailable => {
             "現在ファイルを読み取れません。1分ほど待ってからもう一度お試しください"
         }
-        ErrorWord::FileEncrypted => "パスワードで保護されています",
-        ErrorWord::AttachmentDownloadFailed | ErrorWord::DownloadFailed => {
+        ErrorReason::FileEncrypted => "パスワードで保護されています",
+        ErrorReason::AttachmentDownloadFailed | ErrorReason::DownloadFailed => {
             "取得できませんでした。もう一度アップロードしてください"
         }
-        ErrorWord::UrlNotAvailable => "取得先のURLを利用できません",
-        ErrorWord::ToolFailure => "ファイルを作成できませんでした",
+        ErrorReason::UrlNotAvailable => "取得先のURLを利用できません",
+        ErrorReason::ToolFailure => "ファイルを作成できませんでした",
         _ => "処理できませんでした",
     }
 }

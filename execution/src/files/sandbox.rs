@@ -1,8 +1,8 @@
-//! What the kernel refuses to the process that reads a file: names of files, sockets, and other programs.
+//! Kernel sandbox of the process that reads a file: no access to file names, sockets or other programs.
 //!
-//! The limits on descriptors and processes leave code that takes over the process a way around them: it can close one of
-//! its pipes and use that descriptor for something else. Landlock and seccomp refuse that too. A kernel that lacks one of
-//! them enforces the other, and the limits in any case.
+//! The limits on descriptors and processes leave code that takes over the process a way around them: it can close one
+//! of its pipes and use that descriptor for something else. Landlock and seccomp refuse that too. A kernel that lacks
+//! one of them enforces the other, and the limits in any case.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
@@ -10,8 +10,7 @@ use landlock::{
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::collections::BTreeMap;
 
-/// System calls that reading a file never needs: sockets, programs, and the ring by which a kernel makes calls that no
-/// filter sees.
+/// System calls that reading a file never needs: sockets, programs, and `io_uring`, whose calls bypass the filter.
 const REFUSED_CALLS: [i64; 5] = [
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -20,7 +19,7 @@ const REFUSED_CALLS: [i64; 5] = [
     libc::SYS_io_uring_setup,
 ];
 
-/// Which restrictions the kernel enforces from now on.
+/// Restrictions that the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sandbox {
     /// No file can be opened, made or removed by its name.
@@ -39,7 +38,7 @@ impl Sandbox {
     }
 }
 
-/// Handles every access that the kernel knows, and allows none. Answers whether the kernel knows any.
+/// Handles every access that the kernel knows, and allows none. Returns false if the kernel enforces nothing.
 fn refuse_files() -> Result<bool, RulesetError> {
     let restricted = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))?
@@ -69,12 +68,12 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn sandboxed_thread_opens_no_file_and_no_socket_and_starts_no_program() {
+    fn sandboxed_thread_cannot_open_files_sockets_or_programs() {
         let mut open = File::open("/proc/self/stat").unwrap();
         let refused = std::thread::spawn(move || {
             let sandbox = Sandbox::enter();
             let mut text = String::new();
-            // What is open already can be read.
+            // A file that is already open can be read.
             open.read_to_string(&mut text).unwrap();
             assert!(!text.is_empty());
             let kind = |error: Option<std::io::Error>| error.map(|error| error.kind());
@@ -91,7 +90,7 @@ mod tests {
         });
         let (sandbox, files, others) = refused.join().unwrap();
         let refusal = Some(ErrorKind::PermissionDenied);
-        // A kernel may lack one of them.
+        // A kernel may lack Landlock or seccomp.
         if sandbox.has_no_files {
             assert_eq!(files, [refusal; 2]);
         }

@@ -1,10 +1,11 @@
-//! Real files are read, and files that lie are not.
+//! Detection and text extraction with valid and invalid files.
 
-use super::samples::{
-    GIF, JPEG, PNG, WEBP, docx, docx_of, modern_pdf, pdf, pdf_document, pptx, saved, xlsx, zip,
+use super::test_fixtures::{
+    GIF, JPEG, PNG, WEBP, docx, docx_with_body, modern_pdf, pdf, pdf_document, pptx, save, xlsx,
+    zip,
 };
 use super::*;
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 use lopdf::{Object, Stream, dictionary};
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::{prop_assert, proptest};
@@ -14,57 +15,65 @@ fn rules() -> InputRules {
     InputRules::default()
 }
 
-fn seen(bytes: &[u8], declared: &str, name: &str) -> Result<Kind, ErrorWord> {
-    examine(bytes, declared, name, &rules()).map_err(Problem::word)
+fn detect(bytes: &[u8], declared: &str, name: &str) -> Result<FileKind, ErrorReason> {
+    detect_kind(bytes, declared, name, &rules()).map_err(FileProblem::code)
 }
 
-fn text(kind: Kind, bytes: &[u8]) -> Result<String, ErrorWord> {
-    extract_text(kind, bytes, &rules()).map_err(Problem::word)
+fn text(kind: FileKind, bytes: &[u8]) -> Result<String, ErrorReason> {
+    extract_text(kind, bytes, &rules()).map_err(FileProblem::code)
 }
 
-fn real() -> Vec<(Kind, Vec<u8>)> {
+fn sample_files() -> Vec<(FileKind, Vec<u8>)> {
     vec![
-        (Kind::Png, PNG.to_vec()),
-        (Kind::Jpeg, JPEG.to_vec()),
-        (Kind::Gif, GIF.to_vec()),
-        (Kind::WebP, WEBP.to_vec()),
-        (Kind::Pdf, pdf(&["hello"])),
-        (Kind::Pdf, modern_pdf(&["hello"])),
-        (Kind::Docx, docx()),
-        (Kind::Xlsx, xlsx()),
-        (Kind::Pptx, pptx()),
-        (Kind::Csv, b"a,b\n1,2\n".to_vec()),
-        (Kind::Text, b"just words".to_vec()),
-        (Kind::Markdown, b"# Title".to_vec()),
-        (Kind::Json, b"{\"a\":1}".to_vec()),
+        (FileKind::Png, PNG.to_vec()),
+        (FileKind::Jpeg, JPEG.to_vec()),
+        (FileKind::Gif, GIF.to_vec()),
+        (FileKind::WebP, WEBP.to_vec()),
+        (FileKind::Pdf, pdf(&["hello"])),
+        (FileKind::Pdf, modern_pdf(&["hello"])),
+        (FileKind::Docx, docx()),
+        (FileKind::Xlsx, xlsx()),
+        (FileKind::Pptx, pptx()),
+        (FileKind::Csv, b"a,b\n1,2\n".to_vec()),
+        (FileKind::Text, b"just words".to_vec()),
+        (FileKind::Markdown, b"# Title".to_vec()),
+        (FileKind::Json, b"{\"a\":1}".to_vec()),
     ]
 }
 
 #[test]
-fn a_file_is_what_it_says() {
-    for (kind, bytes) in real() {
+fn valid_files_are_detected() {
+    for (kind, bytes) in sample_files() {
         let name = format!("a.{}", kind.extension());
-        let shouted = format!("{}; charset=UTF-8", kind.media_type().to_uppercase());
-        for declared in [kind.media_type(), &shouted, "", "application/octet-stream"] {
-            assert_eq!(seen(&bytes, declared, &name), Ok(kind), "{declared}");
+        let upper_case = format!("{}; charset=UTF-8", kind.media_type().to_uppercase());
+        for declared in [
+            kind.media_type(),
+            &upper_case,
+            "",
+            "application/octet-stream",
+        ] {
+            assert_eq!(detect(&bytes, declared, &name), Ok(kind), "{declared}");
         }
         if !kind.is_text() {
-            assert_eq!(seen(&bytes, "", "noname"), Ok(kind));
+            assert_eq!(detect(&bytes, "", "noname"), Ok(kind));
         }
     }
     assert_eq!(
-        seen(b"a,b", "application/vnd.ms-excel", "a.CSV"),
-        Ok(Kind::Csv)
+        detect(b"a,b", "application/vnd.ms-excel", "a.CSV"),
+        Ok(FileKind::Csv)
     );
-    assert_eq!(seen(b"a,b", "text/plain", "a.csv"), Ok(Kind::Csv));
+    assert_eq!(detect(b"a,b", "text/plain", "a.csv"), Ok(FileKind::Csv));
 }
 
 #[test]
-fn a_file_that_lies_is_refused() {
-    use ErrorWord::{UnsupportedFileType, UnsupportedImageType, UnsupportedType};
-    for (said, bytes) in real() {
-        for (other, _) in real().into_iter().filter(|(other, _)| *other != said) {
-            if other.is_text() && said.is_text() {
+fn mismatched_files_are_rejected() {
+    use ErrorReason::{UnsupportedFileType, UnsupportedImageType, UnsupportedType};
+    for (actual, bytes) in sample_files() {
+        for (other, _) in sample_files()
+            .into_iter()
+            .filter(|(other, _)| *other != actual)
+        {
+            if other.is_text() && actual.is_text() {
                 continue;
             }
             let expected = match other.is_image() {
@@ -72,20 +81,26 @@ fn a_file_that_lies_is_refused() {
                 false => UnsupportedFileType,
             };
             assert_eq!(
-                seen(&bytes, other.media_type(), "x"),
+                detect(&bytes, other.media_type(), "x"),
                 Err(expected),
-                "{said:?} as {other:?}"
+                "{actual:?} as {other:?}"
             );
         }
     }
     let page = b"\n<!DOCTYPE html><html><body>Sign in</body></html>";
-    assert_eq!(seen(page, "image/png", "a.png"), Err(UnsupportedImageType));
     assert_eq!(
-        seen(page, "application/pdf", "a.pdf"),
+        detect(page, "image/png", "a.png"),
+        Err(UnsupportedImageType)
+    );
+    assert_eq!(
+        detect(page, "application/pdf", "a.pdf"),
         Err(UnsupportedFileType)
     );
-    assert_eq!(seen(page, "text/csv", "a.csv"), Err(UnsupportedType));
-    assert_eq!(seen(page, "text/html", "a.html"), Err(UnsupportedFileType));
+    assert_eq!(detect(page, "text/csv", "a.csv"), Err(UnsupportedType));
+    assert_eq!(
+        detect(page, "text/html", "a.html"),
+        Err(UnsupportedFileType)
+    );
     for (bytes, declared, expected) in [
         (
             b"\x89PNG\r\n\x1a\n".as_slice(),
@@ -99,12 +114,12 @@ fn a_file_that_lies_is_refused() {
         (b"a\0b", "text/plain", UnsupportedFileType),
         (b"words", "", UnsupportedFileType),
     ] {
-        assert_eq!(seen(bytes, declared, "x"), Err(expected), "{declared}");
+        assert_eq!(detect(bytes, declared, "x"), Err(expected), "{declared}");
     }
-    // An archive that is no document, one that is two, and one with programs.
-    let docx_type = Kind::Docx.media_type();
+    // An archive that is not a document, one that is two documents, and one with macros.
+    let docx_type = FileKind::Docx.media_type();
     assert_eq!(
-        seen(&zip(&[("a.txt", b"x")]), docx_type, "a"),
+        detect(&zip(&[("a.txt", b"x")]), docx_type, "a"),
         Err(UnsupportedFileType)
     );
     let types = ("[Content_Types].xml", b"<Types/>".as_slice());
@@ -113,95 +128,99 @@ fn a_file_that_lies_is_refused() {
         ("word/document.xml", b"<a/>"),
         ("xl/workbook.xml", b"<a/>"),
     ]);
-    assert_eq!(seen(&both, docx_type, "a"), Err(UnsupportedFileType));
+    assert_eq!(detect(&both, docx_type, "a"), Err(UnsupportedFileType));
     let macros = zip(&[
         types,
         ("word/document.xml", b"<a/>"),
         ("word/vbaProject.bin", b"x"),
     ]);
-    assert_eq!(seen(&macros, docx_type, "a"), Err(UnsupportedFileType));
+    assert_eq!(detect(&macros, docx_type, "a"), Err(UnsupportedFileType));
 }
 
 #[test]
-fn size_counts_and_nothing_is_too_little() {
+fn oversized_and_empty_files_are_rejected() {
     let rules = InputRules {
         image_bytes: 40,
         document_bytes: 10,
         ..rules()
     };
-    let seen =
-        |bytes: &[u8], declared| examine(bytes, declared, "x", &rules).map_err(Problem::word);
-    assert_eq!(seen(&[b'a'; 10], "text/plain"), Ok(Kind::Text));
+    let detect = |bytes: &[u8], declared| {
+        detect_kind(bytes, declared, "x", &rules).map_err(FileProblem::code)
+    };
+    assert_eq!(detect(&[b'a'; 10], "text/plain"), Ok(FileKind::Text));
     assert_eq!(
-        seen(&[b'a'; 11], "text/plain"),
-        Err(ErrorWord::FileTooLarge)
+        detect(&[b'a'; 11], "text/plain"),
+        Err(ErrorReason::FileTooLarge)
     );
-    assert_eq!(seen(GIF, "image/gif"), Ok(Kind::Gif));
-    assert_eq!(seen(&[b'a'; 41], ""), Err(ErrorWord::FileTooLarge));
-    // Who does not say what it is must not have the room of a picture.
+    assert_eq!(detect(GIF, "image/gif"), Ok(FileKind::Gif));
+    assert_eq!(detect(&[b'a'; 41], ""), Err(ErrorReason::FileTooLarge));
+    // A document of undeclared type must not use the larger limit of images.
     let pdf = [b"%PDF-".as_slice(), &[b' '; 10]].concat();
-    assert_eq!(seen(&pdf, ""), Err(ErrorWord::FileTooLarge));
-    assert_eq!(seen(b"", "text/plain"), Err(ErrorWord::ExtractionFailed));
-    let problem = extract_text(Kind::Text, &[b'a'; 11], &rules).unwrap_err();
-    assert_eq!(problem, Problem::TooLarge);
+    assert_eq!(detect(&pdf, ""), Err(ErrorReason::FileTooLarge));
+    assert_eq!(
+        detect(b"", "text/plain"),
+        Err(ErrorReason::ExtractionFailed)
+    );
+    let problem = extract_text(FileKind::Text, &[b'a'; 11], &rules).unwrap_err();
+    assert_eq!(problem, FileProblem::TooLarge);
 }
 
 #[test]
-fn documents_are_read() {
+fn text_is_extracted_from_documents() {
     assert_eq!(
-        text(Kind::Docx, &docx()).unwrap(),
+        text(FileKind::Docx, &docx()).unwrap(),
         "Quarterly report & more\na\tb\t\none\ttwo\n三\nnew\n"
     );
     assert_eq!(
-        text(Kind::Pptx, &pptx()).unwrap(),
+        text(FileKind::Pptx, &pptx()).unwrap(),
         "[Slide 1]\nFirst\n[Notes of slide 1]\nSay hello\n[Slide 2]\nSecond\n"
     );
     assert_eq!(
-        text(Kind::Xlsx, &xlsx()).unwrap(),
+        text(FileKind::Xlsx, &xlsx()).unwrap(),
         "[Sheet Two]\nmade\n[Sheet One]\n名前\t\trich\n2024-01-01\t1.5\tTRUE\ta b\n"
     );
     let pages = ["Hello, World\nsecond line", "page two"];
     for bytes in [pdf(&pages), modern_pdf(&pages)] {
         assert_eq!(
-            text(Kind::Pdf, &bytes).unwrap(),
+            text(FileKind::Pdf, &bytes).unwrap(),
             "Hello, World\nsecond line\npage two\n"
         );
     }
-    assert_eq!(text(Kind::Csv, b"\xef\xbb\xbfa,b\n").unwrap(), "a,b\n");
+    assert_eq!(text(FileKind::Csv, b"\xef\xbb\xbfa,b\n").unwrap(), "a,b\n");
 }
 
 #[test]
-fn a_long_text_is_cut_and_says_so() {
+fn long_text_is_truncated_with_a_marker() {
     let rules = InputRules {
         text_chars: 5,
         ..rules()
     };
-    let text = extract_text(Kind::Text, "あいうえおか".as_bytes(), &rules).unwrap();
+    let text = extract_text(FileKind::Text, "あいうえおか".as_bytes(), &rules).unwrap();
     assert_eq!(text, "あいうえお\n[The rest of the file was left out.]");
-    let whole = extract_text(Kind::Text, "あいうえお".as_bytes(), &rules).unwrap();
-    assert_eq!(whole, "あいうえお");
+    let complete = extract_text(FileKind::Text, "あいうえお".as_bytes(), &rules).unwrap();
+    assert_eq!(complete, "あいうえお");
 }
 
 #[test]
-fn where_there_is_no_text_there_is_none() {
+fn files_without_text_are_rejected() {
     for (kind, bytes) in [
-        (Kind::Pdf, pdf(&[""])),
-        (Kind::Docx, docx_of("<w:p/>")),
-        (Kind::Text, b" \n".to_vec()),
-        (Kind::Png, PNG.to_vec()),
-        (Kind::Pdf, b"%PDF-1.7 and no more".to_vec()),
-        (Kind::Docx, b"PK\x03\x04broken".to_vec()),
-        (Kind::Docx, docx_of("<w:p><w:t>a")),
+        (FileKind::Pdf, pdf(&[""])),
+        (FileKind::Docx, docx_with_body("<w:p/>")),
+        (FileKind::Text, b" \n".to_vec()),
+        (FileKind::Png, PNG.to_vec()),
+        (FileKind::Pdf, b"%PDF-1.7 and no more".to_vec()),
+        (FileKind::Docx, b"PK\x03\x04broken".to_vec()),
+        (FileKind::Docx, docx_with_body("<w:p><w:t>a")),
     ] {
         let read = text(kind, &bytes);
         if read != Ok("a".to_owned()) {
-            assert_eq!(read, Err(ErrorWord::ExtractionFailed), "{kind:?}");
+            assert_eq!(read, Err(ErrorReason::ExtractionFailed), "{kind:?}");
         }
     }
     let short = docx();
     assert_eq!(
-        text(Kind::Docx, &short[..short.len() - 30]),
-        Err(ErrorWord::ExtractionFailed)
+        text(FileKind::Docx, &short[..short.len() - 30]),
+        Err(ErrorReason::ExtractionFailed)
     );
     let doctype = zip(&[
         ("[Content_Types].xml", b"<Types/>"),
@@ -210,13 +229,16 @@ fn where_there_is_no_text_there_is_none() {
             b"<!DOCTYPE a [<!ENTITY b \"bbbb\">]><w:p><w:t>&b;</w:t></w:p>",
         ),
     ]);
-    assert_eq!(text(Kind::Docx, &doctype), Err(ErrorWord::ExtractionFailed));
-    let unknown = docx_of("<w:p><w:t>a&b;c</w:t></w:p>");
-    assert_eq!(text(Kind::Docx, &unknown).unwrap(), "ac\n");
+    assert_eq!(
+        text(FileKind::Docx, &doctype),
+        Err(ErrorReason::ExtractionFailed)
+    );
+    let unknown = docx_with_body("<w:p><w:t>a&b;c</w:t></w:p>");
+    assert_eq!(text(FileKind::Docx, &unknown).unwrap(), "ac\n");
 }
 
-/// What Office wrote long ago: a header, and a folder with one stream.
-fn container(stream: &str) -> Vec<u8> {
+/// Creates an OLE container with one stream, as in the old Office formats.
+fn ole_container(stream: &str) -> Vec<u8> {
     let mut bytes = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".to_vec();
     bytes.resize(1_024, 0);
     let name: Vec<u8> = stream.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -229,28 +251,32 @@ fn container(stream: &str) -> Vec<u8> {
 }
 
 #[test]
-fn pictures_are_whole_or_not_taken() {
-    for (kind, picture) in [
-        (Kind::Png, PNG),
-        (Kind::Jpeg, JPEG),
-        (Kind::Gif, GIF),
-        (Kind::WebP, WEBP),
+fn incomplete_images_are_rejected() {
+    for (kind, image) in [
+        (FileKind::Png, PNG),
+        (FileKind::Jpeg, JPEG),
+        (FileKind::Gif, GIF),
+        (FileKind::WebP, WEBP),
     ] {
         let declared = kind.media_type();
-        assert_eq!(seen(picture, declared, "x"), Ok(kind));
-        let more = [picture, b"more"].concat();
-        assert_eq!(seen(&more, declared, "x"), Ok(kind), "{kind:?} and more");
-        // Wherever it breaks off, it is not a picture any more.
-        for length in 12..picture.len() {
-            let word = seen(&picture[..length], declared, "x");
-            assert_eq!(word, Err(ErrorWord::ExtractionFailed), "{kind:?} {length}");
+        assert_eq!(detect(image, declared, "x"), Ok(kind));
+        let more = [image, b"more"].concat();
+        assert_eq!(detect(&more, declared, "x"), Ok(kind), "{kind:?} and more");
+        // Wherever it is truncated, it is rejected.
+        for length in 12..image.len() {
+            let result = detect(&image[..length], declared, "x");
+            assert_eq!(
+                result,
+                Err(ErrorReason::ExtractionFailed),
+                "{kind:?} {length}"
+            );
         }
-        // And whatever happens to it, the walk ends.
-        for place in 12..picture.len() {
+        // Whichever byte is changed, validation terminates.
+        for index in 12..image.len() {
             for byte in [0, 1, 0x7f, 0x80, 0xd9, 0xff] {
-                let mut broken = picture.to_vec();
-                broken[place] = byte;
-                let _ = seen(&broken, declared, "x");
+                let mut broken = image.to_vec();
+                broken[index] = byte;
+                let _ = detect(&broken, declared, "x");
             }
         }
     }
@@ -264,43 +290,52 @@ fn pictures_are_whole_or_not_taken() {
         (unframed, "image/jpeg"),
         (&no_data, "image/png"),
     ] {
-        let word = seen(bytes, declared, "x");
-        assert_eq!(word, Err(ErrorWord::ExtractionFailed), "{declared}");
+        let result = detect(bytes, declared, "x");
+        assert_eq!(result, Err(ErrorReason::ExtractionFailed), "{declared}");
     }
 }
 
 #[test]
-fn locked_files_are_told_from_broken_ones() {
-    let (old, packed) = (container("WordDocument"), container("EncryptedPackage"));
-    for kind in [Kind::Docx, Kind::Xlsx, Kind::Pptx] {
+fn encrypted_files_are_detected() {
+    let (old, packed) = (
+        ole_container("WordDocument"),
+        ole_container("EncryptedPackage"),
+    );
+    for kind in [FileKind::Docx, FileKind::Xlsx, FileKind::Pptx] {
         for (bytes, expected) in [
-            (&old, ErrorWord::UnsupportedFileType),
-            (&packed, ErrorWord::FileEncrypted),
+            (&old, ErrorReason::UnsupportedFileType),
+            (&packed, ErrorReason::FileEncrypted),
         ] {
-            assert_eq!(seen(bytes, kind.media_type(), "a"), Err(expected));
+            assert_eq!(detect(bytes, kind.media_type(), "a"), Err(expected));
         }
     }
-    assert_eq!(seen(&packed, "", "a.xlsx"), Err(ErrorWord::FileEncrypted));
-    let problem = examine(&old, "", "a.xlsx", &rules()).unwrap_err();
-    let says = problem.into_fault(&rules()).text;
-    assert!(says.contains("save it as DOCX, XLSX or PPTX"), "{says}");
+    assert_eq!(
+        detect(&packed, "", "a.xlsx"),
+        Err(ErrorReason::FileEncrypted)
+    );
+    let problem = detect_kind(&old, "", "a.xlsx", &rules()).unwrap_err();
+    let message = problem.into_file_error(&rules()).text;
+    assert!(
+        message.contains("save it as DOCX, XLSX or PPTX"),
+        "{message}"
+    );
     for declared in ["application/pdf", "application/msword", ""] {
         assert_eq!(
-            seen(&old, declared, "a.doc"),
-            Err(ErrorWord::UnsupportedFileType)
+            detect(&old, declared, "a.doc"),
+            Err(ErrorReason::UnsupportedFileType)
         );
     }
-    // A name that stands where no entry is, or is cut, is no entry.
+    // A name at an unaligned position, or a truncated one, is not an entry.
     let mut moved = packed.clone();
     moved.insert(8, 0);
     for bytes in [moved, packed[..packed.len() - 70].to_vec()] {
         assert_eq!(
-            seen(&bytes, "", "a.xlsx"),
-            Err(ErrorWord::UnsupportedFileType)
+            detect(&bytes, "", "a.xlsx"),
+            Err(ErrorReason::UnsupportedFileType)
         );
     }
 
-    // The flag that says so, in both places of the archive.
+    // The encryption flag, in both headers of the archive.
     let mut flagged = docx();
     for (mark, offset) in [(b"PK\x03\x04", 6), (b"PK\x01\x02", 8)] {
         let places: Vec<usize> = (0..flagged.len() - 4)
@@ -311,8 +346,8 @@ fn locked_files_are_told_from_broken_ones() {
         }
     }
     assert_eq!(
-        seen(&flagged, Kind::Docx.media_type(), "a"),
-        Err(ErrorWord::FileEncrypted)
+        detect(&flagged, FileKind::Docx.media_type(), "a"),
+        Err(ErrorReason::FileEncrypted)
     );
 
     let mut document = pdf_document(&["secret"]);
@@ -328,22 +363,22 @@ fn locked_files_are_told_from_broken_ones() {
     };
     let state = lopdf::EncryptionState::try_from(version).unwrap();
     document.encrypt(&state).unwrap();
-    let bytes = saved(document);
+    let bytes = save(document);
     assert_eq!(
-        seen(&bytes, "application/pdf", "a"),
-        Err(ErrorWord::FileEncrypted)
+        detect(&bytes, "application/pdf", "a"),
+        Err(ErrorReason::FileEncrypted)
     );
-    assert_eq!(text(Kind::Pdf, &bytes), Err(ErrorWord::FileEncrypted));
+    assert_eq!(text(FileKind::Pdf, &bytes), Err(ErrorReason::FileEncrypted));
     let hidden = String::from_utf8_lossy(&bytes).replace("/Encrypt", "/#45ncrypt");
     assert_eq!(
-        seen(hidden.as_bytes(), "application/pdf", "a"),
-        Err(ErrorWord::FileEncrypted)
+        detect(hidden.as_bytes(), "application/pdf", "a"),
+        Err(ErrorReason::FileEncrypted)
     );
 }
 
-/// Much of nothing takes little to send.
+/// Highly compressed content takes little to send.
 #[test]
-fn bombs_do_not_go_off() {
+fn decompression_bombs_are_rejected() {
     let zeros = vec![b' '; 1 << 20];
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default();
@@ -356,10 +391,10 @@ fn bombs_do_not_go_off() {
     let bytes = archive.finish().unwrap().into_inner();
     assert!(bytes.len() < 2 << 20);
     assert_eq!(
-        seen(&bytes, Kind::Docx.media_type(), "a"),
-        Err(ErrorWord::FileBomb)
+        detect(&bytes, FileKind::Docx.media_type(), "a"),
+        Err(ErrorReason::FileBomb)
     );
-    assert_eq!(text(Kind::Docx, &bytes), Err(ErrorWord::FileBomb));
+    assert_eq!(text(FileKind::Docx, &bytes), Err(ErrorReason::FileBomb));
 
     let many: Vec<(String, Vec<u8>)> = (0..5_000).map(|n| (format!("p{n}"), Vec::new())).collect();
     let many: Vec<(&str, &[u8])> = many
@@ -367,30 +402,30 @@ fn bombs_do_not_go_off() {
         .map(|(n, c)| (n.as_str(), c.as_slice()))
         .collect();
     assert_eq!(
-        seen(&zip(&many), Kind::Docx.media_type(), "a"),
-        Err(ErrorWord::FileBomb)
+        detect(&zip(&many), FileKind::Docx.media_type(), "a"),
+        Err(ErrorReason::FileBomb)
     );
 
-    let deep = docx_of(&"<w:p>".repeat(10_000));
-    assert_eq!(text(Kind::Docx, &deep), Err(ErrorWord::FileBomb));
+    let deep = docx_with_body(&"<w:p>".repeat(10_000));
+    assert_eq!(text(FileKind::Docx, &deep), Err(ErrorReason::FileBomb));
 }
 
-fn packed(size: usize) -> Stream {
+fn compressed_stream(size: usize) -> Stream {
     let mut stream = Stream::new(dictionary! {}, vec![b' '; size]);
     stream.compress().unwrap();
     stream
 }
 
 #[test]
-fn bombs_in_a_pdf_do_not_go_off() {
-    let bomb = |place: &dyn Fn(&mut lopdf::Document)| {
+fn decompression_bombs_in_pdfs_are_rejected() {
+    let bomb = |insert: &dyn Fn(&mut lopdf::Document)| {
         let mut document = pdf_document(&["a"]);
-        place(&mut document);
-        let bytes = saved(document);
+        insert(&mut document);
+        let bytes = save(document);
         assert!(bytes.len() < 1 << 20, "{}", bytes.len());
-        text(Kind::Pdf, &bytes)
+        text(FileKind::Pdf, &bytes)
     };
-    let huge = packed(40 << 20);
+    let huge = compressed_stream(40 << 20);
     let page = |document: &mut lopdf::Document| {
         let id = document.add_object(huge.clone());
         let page = document.page_iter().next().unwrap();
@@ -401,18 +436,18 @@ fn bombs_in_a_pdf_do_not_go_off() {
             .unwrap();
         page.set("Contents", id);
     };
-    assert_eq!(bomb(&page), Err(ErrorWord::FileBomb));
-    // A picture is never unpacked.
-    let picture = |document: &mut lopdf::Document| {
+    assert_eq!(bomb(&page), Err(ErrorReason::FileBomb));
+    // An image is never unpacked.
+    let image = |document: &mut lopdf::Document| {
         let mut stream = huge.clone();
         stream.dict.set("Subtype", "Image");
         document.add_object(stream);
     };
-    assert_eq!(bomb(&picture).unwrap(), "a\n");
+    assert_eq!(bomb(&image).unwrap(), "a\n");
 }
 
 #[test]
-fn a_pdf_that_goes_in_circles_comes_to_an_end() {
+fn circular_pdf_structure_terminates() {
     let mut document = pdf_document(&["a"]);
     let page = document.page_iter().next().unwrap();
     let tree = document
@@ -431,9 +466,9 @@ fn a_pdf_that_goes_in_circles_comes_to_an_end() {
         vec![Object::Reference(tree), Object::Reference(page)],
     );
     pages.set("Parent", tree);
-    let read = text(Kind::Pdf, &saved(document));
+    let read = text(FileKind::Pdf, &save(document));
     assert!(
-        read.is_ok() || read == Err(ErrorWord::ExtractionFailed),
+        read.is_ok() || read == Err(ErrorReason::ExtractionFailed),
         "{read:?}"
     );
     let deep = format!(
@@ -441,11 +476,11 @@ fn a_pdf_that_goes_in_circles_comes_to_an_end() {
         "[".repeat(100_000),
         100_000 + 24,
     );
-    assert!(text(Kind::Pdf, deep.as_bytes()).is_err());
+    assert!(text(FileKind::Pdf, deep.as_bytes()).is_err());
 }
 
 #[test]
-fn names_are_safe() {
+fn file_names_are_sanitized() {
     for (name, media_type, expected) in [
         ("sales.csv", "text/csv", "sales.csv"),
         ("sales", "text/csv", "sales.csv"),
@@ -459,7 +494,7 @@ fn names_are_safe() {
         ("NUL", "text/plain", "_NUL.txt"),
         ("com1.old.txt", "text/plain", "_com1.old.txt"),
         ("a. . .", "application/x-unknown", "a"),
-        ("報告書.xlsx", Kind::Xlsx.media_type(), "報告書.xlsx"),
+        ("報告書.xlsx", FileKind::Xlsx.media_type(), "報告書.xlsx"),
         ("a b.csv", "text/csv", "a b.csv"),
     ] {
         assert_eq!(safe_name(name, media_type), expected, "{name:?}");
@@ -477,9 +512,9 @@ fn names_are_safe() {
     );
 }
 
-/// Bytes that nobody meant, and real files with a few bytes changed, cut or repeated.
-fn hostile() -> impl Strategy<Value = (Kind, Vec<u8>)> {
-    let real = real();
+/// Random bytes, and real files with a few bytes changed or the end cut off.
+fn malformed_files() -> impl Strategy<Value = (FileKind, Vec<u8>)> {
+    let real = sample_files();
     let count = real.len();
     let changed = (
         0..count,
@@ -498,30 +533,30 @@ fn hostile() -> impl Strategy<Value = (Kind, Vec<u8>)> {
         (kind, bytes)
     });
     let anything = (0..count, proptest::collection::vec(any::<u8>(), 0..600))
-        .prop_map(|(index, bytes)| (Kind::ALL[index % Kind::ALL.len()], bytes));
+        .prop_map(|(index, bytes)| (FileKind::ALL[index % FileKind::ALL.len()], bytes));
     prop_oneof![4 => changed, 1 => anything]
 }
 
 proptest! {
     #[test]
-    fn no_file_breaks_us((kind, bytes) in hostile()) {
-        let _ = examine(&bytes, kind.media_type(), "x", &rules());
-        let _ = examine(&bytes, "", "", &rules());
-        // The library for PDF may panic, which ends the child process.
+    fn malformed_files_do_not_panic((kind, bytes) in malformed_files()) {
+        let _ = detect_kind(&bytes, kind.media_type(), "x", &rules());
+        let _ = detect_kind(&bytes, "", "", &rules());
+        // The PDF library may panic, which ends the child process.
         let read = catch_unwind(|| extract_text(kind, &bytes, &rules()));
-        prop_assert!(read.is_ok() || kind == Kind::Pdf);
+        prop_assert!(read.is_ok() || kind == FileKind::Pdf);
         if let Ok(Ok(text)) = read {
             prop_assert!(!text.trim().is_empty());
         }
     }
 
     #[test]
-    fn no_name_breaks_out(name in any::<String>(), kind in 0..Kind::ALL.len()) {
-        let kind = Kind::ALL[kind];
+    fn safe_name_is_safe_for_any_input(name in any::<String>(), kind in 0..FileKind::ALL.len()) {
+        let kind = FileKind::ALL[kind];
         let safe = safe_name(&name, kind.media_type());
         prop_assert!(safe.chars().count() <= 100 && safe.len() <= 240 && !safe.starts_with('.'));
         prop_assert!(!safe.contains(['/', '\\', ':', '*', '?', '"', '<', '>', '|', '\0']));
-        prop_assert!(Kind::from_name(&safe).is_some());
+        prop_assert!(FileKind::from_name(&safe).is_some());
         prop_assert!(safe_name(&safe, kind.media_type()) == safe, "{safe}");
     }
 }

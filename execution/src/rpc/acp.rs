@@ -1,5 +1,5 @@
-//! The `acp` dialect: what its methods do with the hub, and how its objects are made of the hub's.
+//! The `acp` dialect: handlers, and conversion between its objects and the hub's.
 
 pub(crate) mod convert;
 pub(crate) mod handlers;
-mod members;
+mod json_object;

@@ -1,104 +1,111 @@
-//! A batch: its calls one after another, or together where they may overtake each other.
+//! Batches: calls run one after another, or concurrently where order does not matter.
 //!
-//! A short call can have a long answer, and a batch has many. So answers are collected only until they
-//! are as large as what may be sent, and how many calls run at once depends on how large theirs were.
+//! Responses can be much larger than their calls. They are therefore collected only up to the body limit, and
+//! concurrency adapts to the size of the responses so far.
 
-use super::content::Writing;
-use super::{Done, Due, Known, Origin, Outcome, dispatch, errors, put, rejected, serve_item};
-use crate::zone::Zone;
+use super::body::ResponseBuilder;
+use super::{
+    AuthenticatedCaller, CallOutcome, ItemResult, RequestMeta, ResponseTarget, dispatch, errors,
+    invalid_message, serve_item, write_item,
+};
+use crate::state::ExecutionState;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 use interzone_jsonrpc::{Item, Message};
 
-/// How many calls are worked on together at first.
-const FIRST: usize = 4;
-/// How many at most.
-const MOST: usize = 64;
-/// How many that may wait for something to happen wait together.
-const WAITING: usize = 32;
-/// An answer that is larger is worked on alone.
-const LARGE: usize = 64 * 1024;
+/// Initial concurrency.
+const INITIAL_CONCURRENCY: usize = 4;
+/// Maximum concurrency.
+const MAX_CONCURRENCY: usize = 64;
+/// Concurrency of blocking calls.
+const BLOCKING_CONCURRENCY: usize = 32;
+/// Average response size in bytes above which calls run one at a time.
+const LARGE_RESPONSE: usize = 64 * 1024;
 
-/// Serves the calls of a batch, and puts what they answer in their order.
+/// Serves the calls of a batch and writes the responses in their order.
 pub(super) async fn serve<'a>(
-    zone: &Zone,
-    known: Option<&Known>,
+    zone: &ExecutionState,
+    caller: Option<&AuthenticatedCaller>,
     items: Vec<Item<'a>>,
-    origin: &Origin,
-    answers: &mut Writing,
+    meta: &RequestMeta,
+    responses: &mut ResponseBuilder,
 ) {
     let mut items = items.into_iter().peekable();
-    let mut at_once = FIRST;
+    let mut concurrency = INITIAL_CONCURRENCY;
     while items.peek().is_some() {
-        if answers.size() > zone.limits.body {
-            return items.for_each(|item| refuse(zone, item, answers));
+        if responses.size() > zone.limits.body_bytes {
+            return items.for_each(|item| reject_oversize(zone, item, responses));
         }
-        // Calls that may overtake each other are worked on together, and their answers keep their
-        // order; any other has the stage to itself.
-        let most = match items.peek() {
-            Some(item) if waits(item) => WAITING,
-            _ => at_once,
+        // Unordered calls run concurrently, with responses in order; any other call runs alone.
+        let limit = match items.peek() {
+            Some(item) if is_blocking(item) => BLOCKING_CONCURRENCY,
+            _ => concurrency,
         };
-        let mut together = Vec::with_capacity(most);
-        while together.len() < most
-            && let Some(item) = items.next_if(may_overtake)
+        let mut group = Vec::with_capacity(limit);
+        while group.len() < limit
+            && let Some(item) = items.next_if(is_unordered)
         {
-            together.push(serve_item(zone, known, item, origin, None));
+            group.push(serve_item(zone, caller, item, meta, None));
         }
-        if together.is_empty() {
-            together.extend(
+        if group.is_empty() {
+            group.extend(
                 items
                     .next()
-                    .map(|item| serve_item(zone, known, item, origin, None)),
+                    .map(|item| serve_item(zone, caller, item, meta, None)),
             );
         }
-        let before = answers.size();
-        let count = together.len();
-        let mut together = stream::iter(together).buffered(MOST);
-        while let Some(done) = together.next().await {
-            let Done {
-                due,
+        let size_before = responses.size();
+        let count = group.len();
+        let mut group = stream::iter(group).buffered(MAX_CONCURRENCY);
+        while let Some(result) = group.next().await {
+            let ItemResult {
+                target: due,
                 outcome,
                 reserved,
                 ..
-            } = done;
-            put(answers, due.as_ref(), &outcome, reserved);
-            answers.settle();
+            } = result;
+            write_item(responses, due.as_ref(), &outcome, reserved);
+            responses.shrink_reservation();
         }
-        at_once = match (answers.size() - before) / count.max(1) {
-            0..=LARGE => at_once.saturating_mul(2).min(MOST),
+        concurrency = match (responses.size() - size_before) / count.max(1) {
+            0..=LARGE_RESPONSE => concurrency.saturating_mul(2).min(MAX_CONCURRENCY),
             _ => 1,
         };
     }
 }
 
-/// Answers a call that was not made, because there is no room for what it would say.
-fn refuse<'a>(zone: &Zone, item: Item<'a>, answers: &mut Writing) {
-    let due = match item {
-        Ok(Message::Request(request)) => Due::Request(request),
+/// Rejects a call that is not executed because the responses are too large.
+fn reject_oversize<'a>(zone: &ExecutionState, item: Item<'a>, responses: &mut ResponseBuilder) {
+    let target = match item {
+        Ok(Message::Request(request)) => ResponseTarget::Request(request),
         Ok(Message::Notification(_) | Message::Response(_)) => return,
         Err(rejection) => {
-            let answer = rejected::answer(&rejection);
-            return answer.iter().for_each(|answer| answers.push(answer));
+            let response = invalid_message::response(&rejection);
+            return response.iter().for_each(|answer| responses.push(answer));
         }
     };
-    zone.metrics.request("none", "too_large", 0.0);
+    zone.metrics.record_request("none", "too_large", 0.0);
     let error = errors::transport(
         StatusCode::PAYLOAD_TOO_LARGE,
-        "The answers of this batch are too large together; ask for fewer at once",
+        "The responses of this batch are too large; send fewer calls per batch",
         "too_large",
     );
-    put(answers, Some(&due), &Outcome::Failed(Box::new(error)), None);
+    write_item(
+        responses,
+        Some(&target),
+        &CallOutcome::Failed(Box::new(error)),
+        None,
+    );
 }
 
-fn waits(item: &Item<'_>) -> bool {
-    matches!(item, Ok(Message::Request(request)) if dispatch::waits(request.method()))
+fn is_blocking(item: &Item<'_>) -> bool {
+    matches!(item, Ok(Message::Request(request)) if dispatch::is_blocking(request.method()))
 }
 
-fn may_overtake(item: &Item<'_>) -> bool {
+fn is_unordered(item: &Item<'_>) -> bool {
     match item {
-        Ok(Message::Request(request)) => dispatch::may_overtake(request.method()),
-        Ok(Message::Notification(note)) => dispatch::may_overtake(note.method()),
+        Ok(Message::Request(request)) => dispatch::is_unordered(request.method()),
+        Ok(Message::Notification(notification)) => dispatch::is_unordered(notification.method()),
         Ok(Message::Response(_)) | Err(_) => true,
     }
 }

@@ -1,109 +1,114 @@
-//! One call while it is served: who makes it, what is noted of it, and what it answers.
+//! Context of one call: caller, metadata for audit and metrics, and the reply.
 
-use super::called::Called;
-use super::errors::Fault;
-use super::lifted::Given;
-use super::{Known, Origin, acp, zone};
+use super::early_params::EarlyParams;
+use super::errors::CallError;
+use super::method::AnyMethod;
+use super::{AuthenticatedCaller, RequestMeta, acp, zone};
 use crate::memory::MemoryAccount;
-use crate::zone::Zone;
-use interzone_edge::request::Correlation;
+use crate::state::ExecutionState;
+use interzone_edge::request_context::CorrelationId;
 use interzone_hub::{Caller, Hub};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::Dialect;
-use interzone_protocol::acp::{MethodResult, PairList, Scope, TaskList};
+use interzone_protocol::acp::{MethodResult, RequestList, Scope, TaskList};
 use serde::Serialize;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// One call while it is served.
-pub(crate) struct Context<'z> {
-    pub(crate) zone: &'z Zone,
+/// Context of one call.
+pub(crate) struct CallContext<'z> {
+    pub(crate) zone: &'z ExecutionState,
     pub(crate) caller: &'z Caller,
-    pub(super) known: &'z Known,
-    pub(super) origin: &'z Origin,
-    /// The id that the caller gave to the call.
+    pub(super) authenticated: &'z AuthenticatedCaller,
+    pub(super) meta: &'z RequestMeta,
+    /// JSON-RPC id of the call.
     pub(super) id: Option<&'z RequestId<'z>>,
-    pub(super) method: OnceLock<Called>,
-    pub(super) about: OnceLock<Box<str>>,
-    pub(super) correlation: OnceLock<Correlation>,
-    /// Its params, if they were read before.
-    given: Mutex<Option<Given>>,
-    /// Memory for what is read for it and for its answer.
+    pub(super) method: OnceLock<AnyMethod>,
+    pub(super) subject: OnceLock<Box<str>>,
+    pub(super) correlation: OnceLock<CorrelationId>,
+    /// Params that were parsed early.
+    early_params: Mutex<Option<EarlyParams>>,
+    /// Memory account for content that is read and for the response.
     pub(crate) memory: MemoryAccount,
 }
 
-impl<'z> Context<'z> {
+impl<'z> CallContext<'z> {
     pub(super) fn new(
-        zone: &'z Zone,
-        known: &'z Known,
-        origin: &'z Origin,
+        zone: &'z ExecutionState,
+        authenticated: &'z AuthenticatedCaller,
+        meta: &'z RequestMeta,
         id: Option<&'z RequestId<'z>>,
-        given: Option<Given>,
+        early_params: Option<EarlyParams>,
     ) -> Self {
         Self {
             zone,
-            caller: &known.caller,
-            known,
-            origin,
+            caller: &authenticated.hub_caller,
+            authenticated,
+            meta,
             id,
             method: OnceLock::new(),
-            about: OnceLock::new(),
+            subject: OnceLock::new(),
             correlation: OnceLock::new(),
-            given: Mutex::new(given),
-            memory: MemoryAccount::new(&zone.limits.answers, known.share()),
+            early_params: Mutex::new(early_params),
+            memory: MemoryAccount::new(&zone.limits.response_memory, authenticated.share()),
         }
     }
 
-    /// Its params, if they were read before; they are given once.
-    pub(super) fn given(&self) -> Option<Given> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.take()
+    /// Takes the params if they were parsed early.
+    pub(super) fn take_early_params(&self) -> Option<EarlyParams> {
+        let mut params = self
+            .early_params
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        params.take()
     }
 
     pub(crate) fn hub(&self) -> &Hub {
         &self.zone.hub
     }
 
-    /// Notes which method it is.
-    pub(super) fn is(&self, method: Called) {
+    /// Records the method.
+    pub(super) fn set_method(&self, method: AnyMethod) {
         let _ = self.method.set(method);
     }
 
-    /// Notes which task or stream it is about.
-    pub(crate) fn about(&self, id: &str) {
-        let _ = self.about.set(id.into());
+    /// Records the task or stream that the call is about.
+    pub(crate) fn set_subject(&self, id: &str) {
+        let _ = self.subject.set(id.into());
     }
 
-    /// Gives the call a name of its own to be found by.
-    pub(super) fn correlate(&self, name: Correlation) {
-        let _ = self.correlation.set(name);
+    /// Sets the correlation id that the call specified.
+    pub(super) fn set_correlation(&self, correlation: CorrelationId) {
+        let _ = self.correlation.set(correlation);
     }
 
-    pub(super) fn correlation(&self) -> &Correlation {
-        self.correlation.get().unwrap_or(&self.origin.correlation)
+    pub(super) fn correlation(&self) -> &CorrelationId {
+        self.correlation.get().unwrap_or(&self.meta.correlation)
     }
 
-    /// The dialect that errors are told in.
+    /// Returns the dialect of error responses.
     pub(super) fn dialect(&self) -> Dialect {
         self.method
             .get()
             .map_or(Dialect::Acp, |method| method.dialect())
     }
 
-    pub(super) fn needs(&self, scopes: &[Scope]) -> Result<(), Fault> {
-        self.known.needs(self.zone, scopes).map_err(Fault::Wire)
+    pub(super) fn require_scopes(&self, scopes: &[Scope]) -> Result<(), CallError> {
+        self.authenticated
+            .require_scopes(self.zone, scopes)
+            .map_err(CallError::Wire)
     }
 }
 
-/// What a call answers.
+/// Result of a call.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Reply {
+pub(crate) enum CallReply {
     Acp(MethodResult),
     List(TaskList),
-    Pairs(PairList),
-    Shown(acp::handlers::Shown),
-    Zone(zone::Answer),
-    /// A call that goes on, which is not written here.
+    Requests(RequestList),
+    Task(acp::handlers::TaskReply),
+    Zone(zone::ZoneReply),
+    /// A streaming call, which is not serialized here.
     #[serde(skip)]
-    Live(Box<zone::Live>),
+    Stream(Box<zone::ExecuteStream>),
 }

@@ -1,81 +1,87 @@
-//! Which method is served by which handler: one visible match. What comes before it, in this order:
-//! is the method known, has the token its scopes, do its params fit.
+//! Method dispatch. Checked before, in this order: the method exists, the token has its scopes, its params are
+//! valid.
 
 use super::acp::handlers;
-use super::called::Called;
-use super::errors::{self, Fault};
-use super::{Context, Reply, pairs, params, zone};
+use super::errors::{self, CallError};
+use super::method::AnyMethod;
+use super::{CallContext, CallReply, params, request_log, zone};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::Method;
 use interzone_protocol::zone::Method as Zone;
 
-/// Serves one call.
-pub(super) async fn call(
-    cx: &Context<'_>,
+/// Dispatches one call.
+pub(super) async fn dispatch(
+    cx: &CallContext<'_>,
     name: &str,
     raw: Option<&RawJson<'_>>,
-) -> Result<Reply, Fault> {
-    let Some(called) = Called::from_name(name) else {
+) -> Result<CallReply, CallError> {
+    let Some(method) = AnyMethod::from_name(name) else {
         return Err(errors::unknown_method(name).into());
     };
-    cx.is(called);
-    match called {
-        Called::Acp(method) => cx.needs(&method.scopes())?,
-        Called::Zone(method) => cx.needs(method.scopes())?,
-    }
-    let method = match called {
-        Called::Acp(method) => method,
-        Called::Zone(method) => return Box::pin(call_zone(cx, method, raw)).await,
-    };
-    // All but the fastest are in boxes, so that it does not take the room of the largest.
+    cx.set_method(method);
     match method {
-        Method::TasksCreate => Box::pin(handlers::create(cx, params::read(raw)?)).await,
-        Method::TasksSend => Box::pin(handlers::send(cx, params::read(raw)?)).await,
-        Method::TasksGet => handlers::get(cx, params::read(raw)?).await,
-        Method::TasksCancel => Box::pin(handlers::cancel(cx, params::read(raw)?)).await,
-        Method::TasksSubscribe => Box::pin(handlers::subscribe(cx, params::read(raw)?)).await,
-        Method::StreamStart => Box::pin(handlers::start(cx, params::read(raw)?)).await,
-        Method::StreamMessage => Box::pin(handlers::say(cx, params::read(raw)?)).await,
-        Method::StreamEnd => Box::pin(handlers::end(cx, params::read(raw)?)).await,
-        Method::TaskNotification => handlers::notified(cx, &params::read(raw)?),
-        Method::StreamChunk => Box::pin(handlers::chunk(cx, params::read(raw)?)).await,
-        Method::TasksList => Box::pin(handlers::list(cx, params::read(raw)?)).await,
-        Method::TasksUnsubscribe => Box::pin(handlers::unsubscribe(cx, params::read(raw)?)).await,
-        Method::PairsFind => Box::pin(pairs::find(cx, params::read(raw)?)).await,
+        AnyMethod::Acp(method) => cx.require_scopes(&method.scopes())?,
+        AnyMethod::Zone(method) => cx.require_scopes(method.scopes())?,
+    }
+    let method = match method {
+        AnyMethod::Acp(method) => method,
+        AnyMethod::Zone(method) => return Box::pin(dispatch_zone(cx, method, raw)).await,
+    };
+    // All but the fastest handler are boxed, so that its future does not have the size of the largest.
+    match method {
+        Method::TasksCreate => Box::pin(handlers::tasks_create(cx, params::read(raw)?)).await,
+        Method::TasksSend => Box::pin(handlers::tasks_send(cx, params::read(raw)?)).await,
+        Method::TasksGet => handlers::tasks_get(cx, params::read(raw)?).await,
+        Method::TasksCancel => Box::pin(handlers::tasks_cancel(cx, params::read(raw)?)).await,
+        Method::TasksSubscribe => Box::pin(handlers::tasks_subscribe(cx, params::read(raw)?)).await,
+        Method::StreamStart => Box::pin(handlers::stream_start(cx, params::read(raw)?)).await,
+        Method::StreamMessage => Box::pin(handlers::stream_message(cx, params::read(raw)?)).await,
+        Method::StreamEnd => Box::pin(handlers::stream_end(cx, params::read(raw)?)).await,
+        Method::TaskNotification => handlers::task_notification(cx, &params::read(raw)?),
+        Method::StreamChunk => Box::pin(handlers::stream_chunk(cx, params::read(raw)?)).await,
+        Method::TasksList => Box::pin(handlers::tasks_list(cx, params::read(raw)?)).await,
+        Method::TasksUnsubscribe => {
+            Box::pin(handlers::tasks_unsubscribe(cx, params::read(raw)?)).await
+        }
+        Method::RequestsFind => Box::pin(request_log::requests_find(cx, params::read(raw)?)).await,
     }
 }
 
-/// Serves one call between the zones.
-async fn call_zone(
-    cx: &Context<'_>,
+/// Dispatches one zone call.
+async fn dispatch_zone(
+    cx: &CallContext<'_>,
     method: Zone,
     raw: Option<&RawJson<'_>>,
-) -> Result<Reply, Fault> {
+) -> Result<CallReply, CallError> {
     match method {
         Zone::ExecuteTask => {
-            let given = cx.given().map(|given| *given);
-            let params = given.unwrap_or_else(|| zone::params::execute(raw))?;
-            zone::handlers::execute(cx, params).await
+            let early = cx.take_early_params().map(|given| *given);
+            let params = early.unwrap_or_else(|| zone::params::execute_task(raw))?;
+            zone::handlers::execute_task(cx, params).await
         }
-        Zone::GetTaskResult => zone::handlers::result(cx, zone::params::task_id(raw)?).await,
-        Zone::CancelTask => zone::handlers::cancel(cx, zone::params::task_id(raw)?).await,
-        Zone::GetAgentCard => zone::handlers::card(cx),
-        Zone::Feedback => zone::handlers::feedback(cx, zone::params::feedback(raw)?).await,
+        Zone::GetTaskResult => {
+            zone::handlers::get_task_result(cx, zone::params::task_id(raw)?).await
+        }
+        Zone::CancelTask => zone::handlers::cancel_task(cx, zone::params::task_id(raw)?).await,
+        Zone::GetAgentCard => zone::handlers::get_agent_card(cx),
+        Zone::Feedback => {
+            zone::handlers::interzone_feedback(cx, zone::params::feedback(raw)?).await
+        }
     }
 }
 
-/// Whether a call may wait for something to happen. Within a batch, such calls wait together.
-pub(super) fn waits(name: &str) -> bool {
+/// True if a call may wait for a result. Within a batch, such calls wait concurrently.
+pub(super) fn is_blocking(name: &str) -> bool {
     matches!(Zone::from_name(name), Some(Zone::ExecuteTask))
 }
 
-/// Whether calls of a method may overtake each other within a batch. Those that change what another
-/// may have made keep the order in which they were sent.
-pub(super) fn may_overtake(name: &str) -> bool {
-    let method = match Called::from_name(name) {
+/// True if calls of a method may be reordered within a batch. Calls that change what another call may have created
+/// keep their order.
+pub(super) fn is_unordered(name: &str) -> bool {
+    let method = match AnyMethod::from_name(name) {
         None => return true,
-        Some(Called::Acp(method)) => method,
-        Some(Called::Zone(method)) => {
+        Some(AnyMethod::Acp(method)) => method,
+        Some(AnyMethod::Zone(method)) => {
             return match method {
                 Zone::ExecuteTask | Zone::GetTaskResult | Zone::GetAgentCard => true,
                 Zone::CancelTask | Zone::Feedback => false,
@@ -86,7 +92,7 @@ pub(super) fn may_overtake(name: &str) -> bool {
         Method::TasksCreate
         | Method::TasksGet
         | Method::TasksList
-        | Method::PairsFind
+        | Method::RequestsFind
         | Method::StreamStart
         | Method::TaskNotification => true,
         Method::TasksSend
@@ -99,27 +105,29 @@ pub(super) fn may_overtake(name: &str) -> bool {
     }
 }
 
-/// Where in a method's params stands what the hub found too large, too many or unusable.
-pub(super) fn place(called: Called, what: &str) -> Option<String> {
-    let method = match called {
-        Called::Acp(method) => method,
-        Called::Zone(_) => return zone_place(what).map(str::to_owned),
+/// Returns the JSON path of a field that the hub rejected. `what` is the hub's name of the field.
+pub(super) fn field_path(method: AnyMethod, what: &str) -> Option<String> {
+    let method = match method {
+        AnyMethod::Acp(method) => method,
+        AnyMethod::Zone(_) => return zone_field_path(what).map(str::to_owned),
     };
-    let message = || message_member(method);
+    let message_name = || message_field(method);
     match what {
-        "the message" | "what else is in the message" => Some(format!("params.{}", message()?)),
-        "parts" | "role" => Some(format!("params.{}.{what}", message()?)),
+        "the message" | "unknown fields of the message" => {
+            Some(format!("params.{}", message_name()?))
+        }
+        "parts" | "role" => Some(format!("params.{}.{what}", message_name()?)),
         "metadata" | "participants" => Some(format!("params.{what}")),
         "the name of a participant" => Some("params.participants".to_owned()),
-        // Without them it can be read, however large they are.
-        "the task as a whole" => Some("params.includeMessages".to_owned()),
+        // Without messages the task can be read, however large they are.
+        "the complete task" => Some("params.includeMessages".to_owned()),
         "the reason" => Some("params.reason".to_owned()),
         _ => None,
     }
 }
 
-/// The same between the zones, where a message is made of several params.
-fn zone_place(what: &str) -> Option<&'static str> {
+/// Returns the JSON path for zone calls, where several params make up the message.
+fn zone_field_path(what: &str) -> Option<&'static str> {
     match what {
         "the message" | "parts" => Some("params.attachments"),
         "messages of a task" => Some("params.context"),
@@ -131,8 +139,8 @@ fn zone_place(what: &str) -> Option<&'static str> {
     }
 }
 
-/// The member of a method's params that holds a message, if it takes one.
-fn message_member(method: Method) -> Option<&'static str> {
+/// Returns the param that holds the message, if the method has one.
+fn message_field(method: Method) -> Option<&'static str> {
     match method {
         Method::TasksCreate => Some("initialMessage"),
         Method::TasksSend | Method::StreamMessage => Some("message"),
@@ -145,6 +153,6 @@ fn message_member(method: Method) -> Option<&'static str> {
         | Method::TaskNotification
         | Method::TasksList
         | Method::TasksUnsubscribe
-        | Method::PairsFind => None,
+        | Method::RequestsFind => None,
     }
 }

@@ -1,15 +1,15 @@
-//! The one map from what went wrong to what a caller is told: code, HTTP status, words, `data`.
+//! The error map: JSON-RPC code, HTTP status, message and `data` of every error.
 //!
-//! Every reason is named, so a new one does not build until it has a code. Nothing of a request but
-//! ids and names leaves here again, and nothing that happened inside: details go to the log.
+//! Matches are exhaustive, so a new error does not compile without a code. Of a request only ids and names are
+//! echoed, and internal details only go to the log.
 
 mod access;
-mod fault;
+mod call_error;
 mod wire;
 pub(crate) mod zone;
 
-pub(crate) use access::{lacks_scope, not_operator, refused};
-pub(crate) use fault::Fault;
+pub(crate) use access::{authentication_error, insufficient_scope, not_operator};
+pub(crate) use call_error::CallError;
 pub(crate) use wire::WireError;
 
 use axum::http::StatusCode;
@@ -23,16 +23,15 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The most characters of a name that is told back to its sender.
-const LONGEST_ECHO: usize = 128;
+/// Maximum characters of a name that is echoed to its sender.
+const MAX_ECHO_CHARS: usize = 128;
 
-/// What the hub's refusal is in a dialect. Dialects without codes of their own say no more than the
-/// envelope's codes can.
+/// Maps a hub error to a dialect. Dialects without codes of their own use the generic JSON-RPC codes.
 pub(crate) fn to_wire(error: &HubError, dialect: Dialect) -> WireError {
     match dialect {
         Dialect::Acp => acp(error),
-        Dialect::Zone => zone::of(error),
-        Dialect::Cauce | Dialect::A2a => plain(error),
+        Dialect::Zone => zone::from_hub(error),
+        Dialect::Cauce | Dialect::A2a => generic(error),
     }
 }
 
@@ -46,18 +45,20 @@ fn acp(error: &HubError) -> WireError {
             "Task already completed",
             "task_finished",
         )
-        .with(json!({
+        .with_data(json!({
             "taskId": id.as_str(),
             "currentStatus": state.acp(),
             "suggestion": "create a new task",
         })),
-        HubError::IllegalMove { from, .. } => WireError::new(
+        HubError::IllegalTransition { from, .. } => WireError::new(
             codes::TASK_ALREADY_COMPLETED,
             ok,
             "The task cannot do this now",
             "illegal_move",
         )
-        .with(json!({"currentStatus": from.acp(), "suggestion": "read the task with tasks.get"})),
+        .with_data(
+            json!({"currentStatus": from.acp(), "suggestion": "read the task with tasks.get"}),
+        ),
         HubError::StreamNotFound(id) => unknown_stream(id.as_str()),
         HubError::StreamNotActive { id, state } => WireError::new(
             codes::STREAM_ALREADY_CLOSED,
@@ -65,20 +66,20 @@ fn acp(error: &HubError) -> WireError {
             if *state == interzone_protocol::vocab::StreamState::Closed {
                 "Stream already closed"
             } else {
-                "Stream takes no messages now"
+                "Stream accepts no messages now"
             },
             "stream_not_active",
         )
-        .with(json!({"streamId": id.as_str(), "currentStatus": state.name()})),
+        .with_data(json!({"streamId": id.as_str(), "currentStatus": state.name()})),
         HubError::AgentUnavailable => WireError::new(
             codes::AGENT_NOT_AVAILABLE,
             ok,
             "Agent not available",
             "agent_unavailable",
         )
-        .with(json!({
+        .with_data(json!({
             "reason": "no agent is available for this",
-            "suggestion": "leave assignTo out, or name an agent that is there",
+            "suggestion": "omit assignTo, or name an available agent",
         })),
         HubError::NotAllowed => WireError::new(
             codes::PERMISSION_DENIED,
@@ -86,7 +87,7 @@ fn acp(error: &HubError) -> WireError {
             "Permission denied",
             "not_allowed",
         )
-        .with(json!({"suggestion": "ask an operator"})),
+        .with_data(json!({"suggestion": "ask an operator"})),
         HubError::SubscriptionNotFound(_)
         | HubError::SubscriptionNotReady { .. }
         | HubError::TooLarge { .. }
@@ -95,27 +96,27 @@ fn acp(error: &HubError) -> WireError {
         | HubError::Stopped
         | HubError::Contended
         | HubError::NoMemory
-        | HubError::Store(_) => plain(error),
+        | HubError::Store(_) => generic(error),
     }
 }
 
-/// What the envelope's own codes can say.
-fn plain(error: &HubError) -> WireError {
+/// Maps a hub error to the generic JSON-RPC codes.
+fn generic(error: &HubError) -> WireError {
     match error {
         HubError::TaskNotFound(_)
         | HubError::TaskFinished { .. }
-        | HubError::IllegalMove { .. }
+        | HubError::IllegalTransition { .. }
         | HubError::StreamNotFound(_)
         | HubError::StreamNotActive { .. }
         | HubError::AgentUnavailable
-        | HubError::NotAllowed => invalid_params().and("reason", error.to_string()),
+        | HubError::NotAllowed => invalid_params().with_field("reason", error.to_string()),
         HubError::SubscriptionNotFound(_) => field(
             "params.subscriptionId",
             "the id of a subscription of this task",
             "unknown id",
         ),
         HubError::SubscriptionNotReady { state, .. } => {
-            invalid_params().and("currentStatus", state.name())
+            invalid_params().with_field("currentStatus", state.name())
         }
         HubError::TooLarge { what, limit } => {
             field(*what, format!("at most {limit} bytes"), "more than that")
@@ -129,44 +130,44 @@ fn plain(error: &HubError) -> WireError {
         } => field(*name, *reason, "something else"),
         HubError::Stopped => internal("stopped"),
         HubError::Contended => unavailable("contended"),
-        HubError::NoMemory => unavailable("no_room"),
-        HubError::Store(error) => store(error),
+        HubError::NoMemory => unavailable("memory_limit"),
+        HubError::Store(error) => store_error(error),
     }
 }
 
-fn store(error: &StoreError) -> WireError {
-    match store_word(error) {
-        (word, true) => unavailable(word),
-        (word, false) if matches!(error, StoreError::InDoubt(_)) => unconfirmed(word),
-        (word, false) => internal(word),
+fn store_error(error: &StoreError) -> WireError {
+    match store_label(error) {
+        (label, true) => unavailable(label),
+        (label, false) if matches!(error, StoreError::InDoubt(_)) => outcome_unknown(label),
+        (label, false) => internal(label),
     }
 }
 
-/// The store went away in the middle of a write. No `retryAfter`: a caller that repeats it may do it twice.
-fn unconfirmed(word: &'static str) -> WireError {
+/// Error if the store became unavailable during a write. No `retryAfter`: a retry may execute the call twice.
+fn outcome_unknown(label: &'static str) -> WireError {
     WireError::new(
         ErrorCode::INTERNAL_ERROR,
         StatusCode::SERVICE_UNAVAILABLE,
-        "Service unavailable; it is not known whether this was done",
-        word,
+        "Service unavailable; the outcome of this call is unknown",
+        label,
     )
-    .with(json!({zone::ERROR_CODE: "unavailable"}))
+    .with_data(json!({zone::ERROR_CODE_FIELD: "unavailable"}))
 }
 
-/// What is wrong with the store, for the log, and whether it will be right again.
-fn store_word(error: &StoreError) -> (&'static str, bool) {
+/// Returns the label of a store error, and true if it is transient.
+fn store_label(error: &StoreError) -> (&'static str, bool) {
     match error {
         StoreError::Full => ("store_full", true),
         StoreError::Unavailable(_) => ("store_unavailable", true),
         StoreError::InDoubt(_) => ("store_in_doubt", false),
         StoreError::Unusable(_) => ("store_unusable", false),
         StoreError::Corrupt(_) => ("store_corrupt", false),
-        // What the hub settles by itself; it is `non_exhaustive`, so there must be an answer to more.
+        // Handled by the hub; the enum is `non_exhaustive`.
         _ => ("store", false),
     }
 }
 
-/// There is no such task, as far as the caller may know.
+/// Task does not exist or is not visible to the caller.
 pub(crate) fn unknown_task(id: &str) -> WireError {
     WireError::new(
         codes::TASK_NOT_FOUND,
@@ -174,10 +175,10 @@ pub(crate) fn unknown_task(id: &str) -> WireError {
         "Task not found",
         "task_not_found",
     )
-    .with(json!({"taskId": echo(id), "suggestion": "check the taskId"}))
+    .with_data(json!({"taskId": truncate_echo(id), "suggestion": "check the taskId"}))
 }
 
-/// There is no such stream, as far as the caller may know.
+/// Stream does not exist or is not visible to the caller.
 pub(crate) fn unknown_stream(id: &str) -> WireError {
     WireError::new(
         codes::STREAM_NOT_FOUND,
@@ -185,19 +186,23 @@ pub(crate) fn unknown_stream(id: &str) -> WireError {
         "Stream not found",
         "stream_not_found",
     )
-    .with(json!({"streamId": echo(id), "suggestion": "check the streamId"}))
+    .with_data(json!({"streamId": truncate_echo(id), "suggestion": "check the streamId"}))
 }
 
-/// When a finished task was finished: the hub's refusal does not say.
-pub(crate) fn finished_at(error: WireError, state: TaskState, at: Option<Timestamp>) -> WireError {
-    let error = error.and("currentStatus", state.acp());
+/// Adds the status and end time of a finished task, which the hub's error does not contain.
+pub(crate) fn with_finished_at(
+    error: WireError,
+    state: TaskState,
+    at: Option<Timestamp>,
+) -> WireError {
+    let error = error.with_field("currentStatus", state.acp());
     match at {
-        Some(at) => error.and("completedAt", at.to_string()),
+        Some(at) => error.with_field("completedAt", at.to_string()),
         None => error,
     }
 }
 
-/// Params that do not fit, without a word on why.
+/// Invalid params without details.
 fn invalid_params() -> WireError {
     WireError::new(
         ErrorCode::INVALID_PARAMS,
@@ -207,20 +212,20 @@ fn invalid_params() -> WireError {
     )
 }
 
-/// A member of the params that does not fit.
+/// Invalid value of a params field.
 pub(crate) fn field(
     path: impl Into<String>,
     expected: impl Into<String>,
     received: impl Into<String>,
 ) -> WireError {
-    invalid_params().with(json!({
+    invalid_params().with_data(json!({
         "field": path.into(),
         "expected": expected.into(),
         "received": received.into(),
     }))
 }
 
-/// A method that nobody has.
+/// Unknown method.
 pub(crate) fn unknown_method(name: &str) -> WireError {
     WireError::new(
         ErrorCode::METHOD_NOT_FOUND,
@@ -228,24 +233,24 @@ pub(crate) fn unknown_method(name: &str) -> WireError {
         "Method not found",
         "unknown_method",
     )
-    .with(json!({"method": echo(name), zone::ERROR_CODE: "method_not_found"}))
+    .with_data(json!({"method": truncate_echo(name), zone::ERROR_CODE_FIELD: "method_not_found"}))
 }
 
-/// Whoever asks too often.
-pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
-    let seconds = whole_seconds(wait);
+/// Rate limit exceeded.
+pub(crate) fn rate_limited(wait: Duration, limit: u32) -> WireError {
+    let seconds = ceil_seconds(wait);
     let mut error = WireError::new(
         codes::RATE_LIMITED,
         StatusCode::TOO_MANY_REQUESTS,
         "Rate limit exceeded",
         "rate_limited",
     )
-    .with(json!({"retryAfter": seconds, "limit": limit}));
+    .with_data(json!({"retryAfter": seconds, "limit": limit}));
     error.retry_after = Some(seconds);
     error
 }
 
-/// Whoever has too many watches open. When one of them ends is theirs to know.
+/// Watch limit reached. No `Retry-After`: only the caller knows when one of its watches ends.
 pub(crate) fn too_many_watches(limit: usize) -> WireError {
     WireError::new(
         codes::RATE_LIMITED,
@@ -253,61 +258,61 @@ pub(crate) fn too_many_watches(limit: usize) -> WireError {
         "Too many watches are open",
         "too_many_watches",
     )
-    .with(json!({"limit": limit, "suggestion": "close one first"}))
+    .with_data(json!({"limit": limit, "suggestion": "close one first"}))
 }
 
-fn whole_seconds(wait: Duration) -> u64 {
+fn ceil_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
-/// Something is wrong with us. The word is for the log alone.
-pub(crate) fn internal(word: &'static str) -> WireError {
+/// Internal error. The label is for log and metrics only.
+pub(crate) fn internal(label: &'static str) -> WireError {
     WireError::new(
         ErrorCode::INTERNAL_ERROR,
         StatusCode::INTERNAL_SERVER_ERROR,
         "Internal error",
-        word,
+        label,
     )
 }
 
-/// Something is wrong with us, and will be right again.
-pub(crate) fn unavailable(word: &'static str) -> WireError {
+/// Transient internal error, with `Retry-After`.
+pub(crate) fn unavailable(label: &'static str) -> WireError {
     let mut error = WireError::new(
         ErrorCode::INTERNAL_ERROR,
         StatusCode::SERVICE_UNAVAILABLE,
         "Service unavailable; try again",
-        word,
+        label,
     )
-    .with(json!({"retryAfter": 1, zone::ERROR_CODE: "unavailable"}));
+    .with_data(json!({"retryAfter": 1, zone::ERROR_CODE_FIELD: "unavailable"}));
     error.retry_after = Some(1);
     error
 }
 
-/// A call that took longer than any may.
-pub(crate) fn took_too_long() -> WireError {
+/// Call that exceeded the request timeout.
+pub(crate) fn timed_out() -> WireError {
     WireError::new(
         ErrorCode::INTERNAL_ERROR,
         StatusCode::GATEWAY_TIMEOUT,
-        "The call took too long and was given up; look before you repeat it",
+        "The call timed out; check its outcome before you retry",
         "too_slow",
     )
-    .with(json!({zone::ERROR_CODE: "internal_error"}))
+    .with_data(json!({zone::ERROR_CODE_FIELD: "internal_error"}))
 }
 
-/// A request that the transport turns away before anybody reads it.
+/// Request that the transport rejects before it is parsed.
 pub(crate) fn transport(
     http: StatusCode,
     message: impl Into<Cow<'static, str>>,
-    word: &'static str,
+    label: &'static str,
 ) -> WireError {
-    // Which dialect it would have been is not known, so it has what any of them asks for.
-    WireError::new(ErrorCode::INVALID_REQUEST, http, message, word)
-        .with(json!({zone::ERROR_CODE: "invalid_request"}))
+    // The dialect is unknown, so it has the fields of all dialects.
+    WireError::new(ErrorCode::INVALID_REQUEST, http, message, label)
+        .with_data(json!({zone::ERROR_CODE_FIELD: "invalid_request"}))
 }
 
-/// A name as it may be told back: short.
-fn echo(name: &str) -> String {
-    let mut out: String = name.chars().take(LONGEST_ECHO).collect();
+/// Truncates a name for echoing.
+fn truncate_echo(name: &str) -> String {
+    let mut out: String = name.chars().take(MAX_ECHO_CHARS).collect();
     if out.len() < name.len() {
         out.push('…');
     }

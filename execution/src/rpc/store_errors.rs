@@ -1,23 +1,26 @@
-//! What the log says when the store refuses a call.
+//! Logging of store errors during calls.
 
-use super::Context;
-use interzone_hub::Repeats;
+use super::CallContext;
+use interzone_hub::LogThrottle;
 use interzone_hub::ports::StoreError;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A full store refuses every call for as long as it is full, so these share a line every few seconds.
-static FULL: Mutex<Repeats> = Mutex::new(Repeats::new(Duration::from_secs(5)));
+/// A full store fails every call, so these errors share one log line every few seconds.
+static STORE_FULL_THROTTLE: Mutex<LogThrottle> =
+    Mutex::new(LogThrottle::new(Duration::from_secs(5)));
 
-/// Says that the store failed at a call. The audit and the metrics have every call.
-pub(super) fn log(cx: &Context<'_>, error: &StoreError) {
+/// Logs a store error of a call. Audit and metrics have every call.
+pub(super) fn log(cx: &CallContext<'_>, error: &StoreError) {
     let correlation = cx.correlation();
     if !matches!(error, StoreError::Full) {
-        tracing::error!(%correlation, %error, "the store failed");
+        tracing::error!(%correlation, %error, "store operation failed");
         return;
     }
-    let mut full = FULL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(calls) = full.count(1, Instant::now()) {
-        tracing::error!(%correlation, %error, calls, "the store refused calls");
+    let mut throttle = STORE_FULL_THROTTLE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some(calls) = throttle.record(1, Instant::now()) {
+        tracing::error!(%correlation, %error, calls, "store is full, calls rejected");
     }
 }

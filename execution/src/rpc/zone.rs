@@ -1,32 +1,32 @@
-//! The `zone` dialect: what its methods do with the hub, and how its objects are made of the hub's.
+//! The `zone` dialect: handlers, and conversion between its objects and the hub's.
 
-mod came;
 mod convert;
-mod files;
 pub(crate) mod handlers;
-mod live;
+mod outcome;
 pub(super) mod params;
-mod wait;
+mod reply_files;
+mod stream;
+mod waiter;
 
-pub(crate) use convert::asking_person;
-pub(super) use convert::id_text;
-pub(crate) use live::{Live, Said};
+pub(super) use convert::loggable_id;
+pub(crate) use convert::task_person;
+pub(crate) use stream::{ExecuteStream, StreamItem};
 
-use super::content::Large;
+use super::body::SplicedText;
 use interzone_protocol::acp::AgentCard;
 use interzone_protocol::zone::{CancelResult, ExecuteResult, FeedbackResult, TaskResult};
 use serde::{Serialize, Serializer};
 
-/// What a call answers.
-pub(crate) struct Answer {
-    told: Told,
-    /// What is too large to be written into it.
-    pub(super) large: Vec<Large>,
+/// Reply of a zone call.
+pub(crate) struct ZoneReply {
+    result: ZoneResult,
+    /// Texts that are spliced in when the body is sent.
+    pub(super) spliced: Vec<SplicedText>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Told {
+enum ZoneResult {
     Execute(Box<ExecuteResult>),
     Task(Box<TaskResult>),
     Cancel(CancelResult),
@@ -34,17 +34,17 @@ enum Told {
     Card(Box<AgentCard>),
 }
 
-impl Answer {
-    fn new(told: Told) -> Self {
+impl ZoneReply {
+    fn new(result: ZoneResult) -> Self {
         Self {
-            told,
-            large: Vec::new(),
+            result,
+            spliced: Vec::new(),
         }
     }
 }
 
-impl Serialize for Answer {
+impl Serialize for ZoneReply {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.told.serialize(serializer)
+        self.result.serialize(serializer)
     }
 }

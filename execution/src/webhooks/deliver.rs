@@ -1,9 +1,9 @@
-//! One entry of the outbox, carried to its receiver.
+//! Delivery of outbox entries to webhook receivers.
 
-use super::sign::{put, sign};
-use super::{CHANNEL, Target};
-use crate::events::{Notice, notices};
-use crate::workers::{Carried, Carrier};
+use super::sign::{insert_header, sign};
+use super::{WEBHOOK_CHANNEL, WebhookTarget};
+use crate::notifications::{RenderedNotification, render_event};
+use crate::workers::{DeliveryHandler, DeliveryOutcome};
 use async_trait::async_trait;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -15,34 +15,32 @@ use interzone_protocol::vocab::{SubscriptionId, TaskId, Timestamp};
 use serde::Deserialize;
 use std::time::Duration;
 
-const SUBSCRIPTION: HeaderName = HeaderName::from_static("x-webhook-id");
-const EVENT: HeaderName = HeaderName::from_static("x-event-id");
-const DELIVERY: HeaderName = HeaderName::from_static("x-delivery-id");
+const SUBSCRIPTION_ID: HeaderName = HeaderName::from_static("x-webhook-id");
+const EVENT_ID: HeaderName = HeaderName::from_static("x-event-id");
+const DELIVERY_ID: HeaderName = HeaderName::from_static("x-delivery-id");
 
-/// For how long it is remembered that one of several notifications has arrived: longer than any entry
-/// is tried.
-const REMEMBER: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Lifetime of the marker for a delivered notification: longer than any entry is retried.
+const DELIVERED_MARK_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Carries webhooks to their receivers.
+/// Delivers webhooks.
 ///
-/// A receiver that answers 410 wants nothing more: its subscription is ended. An address that may not
-/// be reached is given up at once. Everything else is tried again, after the wait that the receiver
-/// asks for if it is longer than ours.
+/// A receiver that answers 410 is unsubscribed. A blocked URL is dead-lettered at once. All other failures are
+/// retried, after the receiver's `Retry-After` if that is longer than the backoff.
 #[derive(Clone, Debug)]
-pub struct WebhookCarrier {
-    /// The guarded way out.
+pub struct WebhookDelivery {
+    /// Guarded HTTP client.
     pub egress: Egress,
-    /// What they are signed with; without it they are not.
+    /// Signing key; without it webhooks are not signed.
     pub secret: Option<Secret>,
-    /// Whether only the params are sent, without the envelope around them.
-    pub bare: bool,
+    /// True if only the params are sent, without the JSON-RPC envelope.
+    pub params_only: bool,
 }
 
-/// What the hub wrote into the entry.
+/// Payload of the outbox entry, written by the hub.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Payload {
-    push: Target,
+struct WebhookPayload {
+    push: WebhookTarget,
     push_id: SubscriptionId,
     task_id: TaskId,
     seq: u64,
@@ -51,113 +49,117 @@ struct Payload {
 }
 
 #[async_trait]
-impl Carrier for WebhookCarrier {
-    async fn carry(&self, hub: &Hub, entry: &OutboxEntry) -> Result<Carried, HubError> {
-        let Ok(payload) = entry.payload.decode::<Payload>() else {
-            return Ok(Carried::Failed {
-                why: "the entry cannot be read".to_owned(),
-                wait: None,
-                may_help: false,
+impl DeliveryHandler for WebhookDelivery {
+    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        let Ok(payload) = entry.payload.decode::<WebhookPayload>() else {
+            return Ok(DeliveryOutcome::Failed {
+                reason: "the outbox entry cannot be decoded".to_owned(),
+                retry_after: None,
+                is_retryable: false,
             });
         };
-        if !is_wanted(hub, &payload).await? {
-            // The subscription was ended while this waited.
-            return Ok(Carried::Arrived);
+        if !is_subscription_active(hub, &payload).await? {
+            // The subscription ended while the entry waited.
+            return Ok(DeliveryOutcome::Delivered);
         }
-        let wanted = wanted(hub, &payload).await?;
-        let count = wanted.len();
-        for (index, (kind, notice)) in wanted.iter().enumerate() {
-            let last = index + 1 == count;
-            let mark = format!("{CHANNEL}/{}/{kind}", entry.id);
-            if !last && entry.attempt > 1 && arrived_before(hub, &mark).await? {
+        let notifications = subscribed_notifications(hub, &payload).await?;
+        let count = notifications.len();
+        for (index, (kind, notification)) in notifications.iter().enumerate() {
+            let is_last = index + 1 == count;
+            let key = format!("{WEBHOOK_CHANNEL}/{}/{kind}", entry.id);
+            if !is_last && entry.attempt > 1 && is_delivered(hub, &key).await? {
                 continue;
             }
-            if let Err(failed) = self.send(hub, entry, &payload, kind, notice).await {
-                return end_if_gone(hub, entry, &payload, failed).await;
+            if let Err(failure) = self.send(hub, entry, &payload, kind, notification).await {
+                return finish_failed(hub, entry, &payload, failure).await;
             }
-            if !last {
-                hub.receive(&[mark], REMEMBER, Vec::new()).await?;
+            if !is_last {
+                hub.accept_once(&[key], DELIVERED_MARK_TTL, Vec::new())
+                    .await?;
             }
         }
-        Ok(Carried::Arrived)
+        Ok(DeliveryOutcome::Delivered)
     }
 }
 
-/// A notification that did not arrive.
-struct Failed {
-    why: String,
-    wait: Option<Duration>,
-    may_help: bool,
-    gone: bool,
+/// A failed delivery.
+struct WebhookFailure {
+    reason: String,
+    retry_after: Option<Duration>,
+    is_retryable: bool,
+    is_gone: bool,
 }
 
-async fn end_if_gone(
+async fn finish_failed(
     hub: &Hub,
     entry: &OutboxEntry,
-    payload: &Payload,
-    failed: Failed,
-) -> Result<Carried, HubError> {
-    if failed.gone {
+    payload: &WebhookPayload,
+    failure: WebhookFailure,
+) -> Result<DeliveryOutcome, HubError> {
+    if failure.is_gone {
         let owner = Caller::new(entry.owner.clone());
-        hub.remove_push(&owner, &payload.task_id, &payload.push_id)
+        hub.remove_push_subscription(&owner, &payload.task_id, &payload.push_id)
             .await?;
     }
-    Ok(Carried::Failed {
-        why: failed.why,
-        wait: failed.wait,
-        may_help: failed.may_help,
+    Ok(DeliveryOutcome::Failed {
+        reason: failure.reason,
+        retry_after: failure.retry_after,
+        is_retryable: failure.is_retryable,
     })
 }
 
-/// The notifications that the event is and the subscription wants, each under the name of what it tells.
-async fn wanted(hub: &Hub, payload: &Payload) -> Result<Vec<(&'static str, Notice)>, HubError> {
+/// Renders the notifications of the event that the subscription asks for, each with its event name.
+async fn subscribed_notifications(
+    hub: &Hub,
+    payload: &WebhookPayload,
+) -> Result<Vec<(&'static str, RenderedNotification)>, HubError> {
     let event = Event {
         subject: Subject::Task(payload.task_id.clone()),
         seq: payload.seq,
         at: payload.at,
         body: payload.event.clone(),
     };
-    let wanted = |notice: Notice| {
-        let kind = notice.event?;
-        let wanted = payload.push.events.contains(&kind);
-        wanted.then_some((kind.name(), notice))
+    let subscribed = |notification: RenderedNotification| {
+        let kind = notification.event?;
+        let is_subscribed = payload.push.events.contains(&kind);
+        is_subscribed.then_some((kind.name(), notification))
     };
-    let notices = notices(hub, &event, None).await?;
-    Ok(notices.into_iter().filter_map(wanted).collect())
+    let notifications = render_event(hub, &event, None).await?;
+    Ok(notifications.into_iter().filter_map(subscribed).collect())
 }
 
-/// Whether the subscription is still there.
-async fn is_wanted(hub: &Hub, payload: &Payload) -> Result<bool, HubError> {
-    let pushes = hub.store().pushes(&payload.task_id).await?;
+/// True if the subscription still exists.
+async fn is_subscription_active(hub: &Hub, payload: &WebhookPayload) -> Result<bool, HubError> {
+    let pushes = hub.store().push_subscriptions(&payload.task_id).await?;
     Ok(pushes.iter().any(|push| push.id == payload.push_id))
 }
 
-async fn arrived_before(hub: &Hub, mark: &str) -> Result<bool, HubError> {
-    let key = format!("inbox/{mark}");
-    Ok(hub.store().claimed(&key, hub.now()).await?.is_some())
+async fn is_delivered(hub: &Hub, key: &str) -> Result<bool, HubError> {
+    let key = format!("inbox/{key}");
+    Ok(hub.store().claimed_value(&key, hub.now()).await?.is_some())
 }
 
-impl WebhookCarrier {
+impl WebhookDelivery {
     async fn send(
         &self,
         hub: &Hub,
         entry: &OutboxEntry,
-        payload: &Payload,
+        payload: &WebhookPayload,
         kind: &str,
-        notice: &Notice,
-    ) -> Result<(), Failed> {
-        let body: Bytes = if self.bare {
-            notice.params.clone()
+        notification: &RenderedNotification,
+    ) -> Result<(), WebhookFailure> {
+        let body: Bytes = if self.params_only {
+            notification.params.clone()
         } else {
-            notice.json.clone()
+            notification.json.clone()
         };
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static("interzone"));
-        put(&mut headers, SUBSCRIPTION, payload.push_id.as_str());
-        let event = format!("{}.{}.{kind}", payload.task_id, payload.seq);
-        put(&mut headers, EVENT, &event);
-        put(&mut headers, DELIVERY, &format!("{}.{kind}", entry.id));
+        insert_header(&mut headers, SUBSCRIPTION_ID, payload.push_id.as_str());
+        let event_id = format!("{}.{}.{kind}", payload.task_id, payload.seq);
+        insert_header(&mut headers, EVENT_ID, &event_id);
+        insert_header(&mut headers, DELIVERY_ID, &format!("{}.{kind}", entry.id));
         let seconds = hub.now().as_millis().div_euclid(1_000);
         sign(&mut headers, self.secret.as_ref(), seconds, &body);
         let limits = EgressLimits::default();
@@ -165,19 +167,19 @@ impl WebhookCarrier {
         match sent.await {
             Ok(reply) if reply.status.is_success() => Ok(()),
             Ok(reply) => {
-                let gone = reply.status == StatusCode::GONE;
-                Err(Failed {
-                    why: format!("the receiver answered {}", reply.status.as_u16()),
-                    wait: reply.retry_after,
-                    may_help: !gone,
-                    gone,
+                let is_gone = reply.status == StatusCode::GONE;
+                Err(WebhookFailure {
+                    reason: format!("the receiver answered {}", reply.status.as_u16()),
+                    retry_after: reply.retry_after,
+                    is_retryable: !is_gone,
+                    is_gone,
                 })
             }
-            Err(error) => Err(Failed {
-                why: error.to_string(),
-                wait: None,
-                may_help: error.may_pass(),
-                gone: false,
+            Err(error) => Err(WebhookFailure {
+                reason: error.to_string(),
+                retry_after: None,
+                is_retryable: error.is_retryable(),
+                is_gone: false,
             }),
         }
     }

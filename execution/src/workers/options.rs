@@ -1,6 +1,6 @@
-//! How much the workers do at once, how long they wait, and whom they tell.
+//! Worker options: concurrency, timeouts, intervals and metrics.
 
-use crate::intake::Intake;
+use crate::attachments::AttachmentLoader;
 use interzone_edge::budget::MemoryBudget;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
@@ -9,46 +9,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the workers of a node work.
+/// Options of a node's workers.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// The node's name, which no other node has.
+    /// Unique name of the node.
     pub node: String,
-    /// How long a task is held without a renewal, where [leases end](interzone_hub::ports::Upkeep::leases_end).
-    /// There a node that dies holds up its tasks this long.
+    /// Duration of a task lease without renewal, in stores whose
+    /// [leases expire](interzone_hub::ports::Maintenance::leases_expire).
+    /// There a node that dies blocks its tasks this long.
     pub lease: Duration,
-    /// How many runs there are at once, of all agents together.
+    /// Maximum concurrent runs of all agents.
     pub runs: usize,
-    /// How long one turn of an agent may take.
+    /// Timeout of one turn of an agent.
     pub turn_timeout: Duration,
-    /// The same, for agents that differ.
+    /// Turn timeouts of individual agents.
     pub turn_timeouts: BTreeMap<AgentId, Duration>,
-    /// How long an agent that was told to stop may go on before it is cut off. Longer than a command
-    /// agent waits for its program.
+    /// Time an agent may take to stop before it is aborted. Longer than a command agent waits for its process.
     pub stop_grace: Duration,
-    /// How often the workers look by themselves, for what nobody told them of.
-    pub look_every: Duration,
-    /// How long a task that is begun as it is made may be worked at before that is written by itself,
-    /// and not along with what comes of it.
-    pub settle_after: Duration,
-    /// How webhooks are carried.
-    pub webhooks: CarrierOptions,
-    /// How agents' answers are carried to streams.
-    pub streams: CarrierOptions,
-    /// What is kept for how long.
+    /// Poll interval, for changes without notification.
+    pub poll_interval: Duration,
+    /// Delay after which a directly dispatched task is moved to `Working` by a write of its own instead of
+    /// together with its output.
+    pub working_delay: Duration,
+    /// Delivery of webhooks.
+    pub webhooks: DeliveryOptions,
+    /// Delivery of answers to streams.
+    pub streams: DeliveryOptions,
+    /// Retention of stored data.
     pub retention: Retention,
-    /// How often what is old is removed.
-    pub sweep_every: Duration,
-    /// How often queues are measured.
-    pub gauges_every: Duration,
-    /// Who takes attachments in before an agent gets them; without it they are given as they came.
-    pub intake: Option<Arc<Intake>>,
-    /// Memory for what agents are given: the messages of a task and its attachments, while it is worked at.
+    /// Interval of the retention sweep.
+    pub sweep_interval: Duration,
+    /// Interval of the queue gauges.
+    pub gauges_interval: Duration,
+    /// Attachment loader; without it agents get attachments unchanged.
+    pub attachments: Option<Arc<AttachmentLoader>>,
+    /// Memory budget for agent input: the messages of a task and its attachments while it runs.
     pub memory: MemoryBudget,
 }
 
 impl WorkerOptions {
-    /// The usual settings for a node with this name.
+    /// Default options for a node with this name.
     pub fn new(node: impl Into<String>) -> Self {
         Self {
             node: node.into(),
@@ -57,94 +57,94 @@ impl WorkerOptions {
             turn_timeout: Duration::from_secs(15 * 60),
             turn_timeouts: BTreeMap::new(),
             stop_grace: Duration::from_secs(8),
-            look_every: Duration::from_secs(1),
-            settle_after: Duration::from_millis(50),
-            webhooks: CarrierOptions {
+            poll_interval: Duration::from_secs(1),
+            working_delay: Duration::from_millis(50),
+            webhooks: DeliveryOptions {
                 concurrency: 64,
-                hold: Duration::from_secs(40),
+                lease: Duration::from_secs(40),
                 retry: RetryPolicy::default(),
             },
-            // The stream is in the same store: if one cannot be reached, neither can the other, and
-            // then nothing is claimed. What fails is tried again soon, for somebody watches.
-            streams: CarrierOptions {
+            // The stream is in the same store: if the store is down, nothing is claimed either. Failures are
+            // retried soon, since users watch streams.
+            streams: DeliveryOptions {
                 concurrency: 64,
-                hold: Duration::from_secs(10),
+                lease: Duration::from_secs(10),
                 retry: RetryPolicy {
-                    first: Duration::from_millis(100),
-                    longest: Duration::from_secs(10),
-                    attempts: 20,
+                    initial_delay: Duration::from_millis(100),
+                    max_delay: Duration::from_secs(10),
+                    max_attempts: 20,
                 },
             },
             retention: Retention::default(),
-            sweep_every: Duration::from_secs(60),
-            gauges_every: Duration::from_secs(15),
-            intake: None,
+            sweep_interval: Duration::from_secs(60),
+            gauges_interval: Duration::from_secs(15),
+            attachments: None,
             memory: MemoryBudget::default(),
         }
     }
 
     pub(super) fn turn_timeout_of(&self, agent: &AgentId) -> Duration {
-        let own = self.turn_timeouts.get(agent).copied();
-        own.unwrap_or(self.turn_timeout)
+        let for_agent = self.turn_timeouts.get(agent).copied();
+        for_agent.unwrap_or(self.turn_timeout)
     }
 }
 
-/// How one channel of the outbox is carried.
+/// Delivery options of one outbox channel.
 #[derive(Clone, Copy, Debug)]
-pub struct CarrierOptions {
-    /// How many entries are on their way at once.
+pub struct DeliveryOptions {
+    /// Maximum concurrent deliveries.
     pub concurrency: usize,
-    /// How long an entry is held while it is carried. It must be longer than carrying can take;
-    /// after three quarters of it the attempt is broken off.
-    pub hold: Duration,
-    /// When to try again.
+    /// Lease of an entry during delivery. Must be longer than a delivery can take; an attempt is aborted after three
+    /// quarters of it.
+    pub lease: Duration,
+    /// Retry policy.
     pub retry: RetryPolicy,
 }
 
-/// Who wants to know what the workers do. The words are few and ours, fit to be labels.
+/// Metrics of the workers. Outcomes come from a small fixed set, fit for labels.
 pub trait WorkerMetrics: Send + Sync {
-    /// How many tasks wait for an agent, and how many are held by one.
-    fn queue(&self, waiting: u64, held: u64) {
-        let _ = (waiting, held);
+    /// Sets the number of waiting and of leased tasks.
+    fn queue(&self, waiting: u64, leased: u64) {
+        let _ = (waiting, leased);
     }
 
-    /// How many deliveries wait, and how many were given up.
+    /// Sets the number of pending and of dead-lettered deliveries.
     fn outbox(&self, waiting: u64, dead: u64) {
         let _ = (waiting, dead);
     }
 
-    /// A run of an agent ended.
-    fn agent_run(&self, agent: &str, outcome: &'static str, took: Duration) {
-        let _ = (agent, outcome, took);
+    /// Records a finished run of an agent.
+    fn agent_run(&self, agent: &str, outcome: &'static str, duration: Duration) {
+        let _ = (agent, outcome, duration);
     }
 
-    /// An attempt to carry an entry of this channel ended: `arrived`, `failed` or `broke`.
+    /// Records a delivery attempt on this channel: `delivered`, `failed` or `panicked`.
     fn delivery(&self, channel: &'static str, outcome: &'static str) {
         let _ = (channel, outcome);
     }
 }
 
-/// Nobody wants to know.
+/// Discards all metrics.
 impl WorkerMetrics for () {}
 
-/// The node's own figures.
+/// Records into the node's metrics.
 impl WorkerMetrics for Metrics {
     fn queue(&self, waiting: u64, held: u64) {
-        Self::queue(self, waiting, held);
+        Self::set_queue(self, waiting, held);
     }
 
     fn outbox(&self, waiting: u64, dead: u64) {
-        Self::outbox(self, waiting, dead);
+        Self::set_outbox(self, waiting, dead);
     }
 
     fn agent_run(&self, agent: &str, outcome: &'static str, took: Duration) {
-        Self::agent_run(self, agent, outcome, took);
+        Self::record_agent_run(self, agent, outcome, took);
     }
 
     fn delivery(&self, channel: &'static str, outcome: &'static str) {
-        // What goes back to a stream stays in the house.
+        // Deliveries to streams are internal and not counted.
         if channel == super::WEBHOOK_CHANNEL {
-            self.webhook(outcome);
+            self.record_webhook(outcome);
         }
     }
 }

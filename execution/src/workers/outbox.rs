@@ -1,12 +1,12 @@
-//! Carrying out what must leave by one channel of the outbox: bounded, in order within a group, and
-//! tried again until it has arrived or is given up.
+//! Outbox worker: delivers the entries of one channel with bounded concurrency, in order within a group, with retries
+//! until delivered or dead-lettered.
 
-use super::may_pass;
-use super::options::{CarrierOptions, WorkerMetrics};
+use super::is_retryable;
+use super::options::{DeliveryOptions, WorkerMetrics};
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use interzone_edge::health::Heart;
-use interzone_hub::{HeldEntry, Hub, HubError, OutboxEntry};
+use interzone_edge::worker_health::Heartbeat;
+use interzone_hub::{Hub, HubError, LeasedEntry, OutboxEntry};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,180 +14,185 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How many entries are claimed at once at most.
-const BATCH: usize = 64;
+/// Maximum number of entries claimed at once.
+const CLAIM_BATCH: usize = 64;
 
-/// How often it is tried to say what became of an entry.
-const SETTLE: u32 = 5;
+/// Maximum attempts to record a delivery outcome.
+const MAX_RECORD_ATTEMPTS: u32 = 5;
 
-/// What became of an attempt to carry an entry.
+/// Outcome of a delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
-    /// It arrived.
-    Arrived,
-    /// It did not.
+pub enum DeliveryOutcome {
+    /// Delivered.
+    Delivered,
+    /// Not delivered.
     Failed {
-        /// Why, in words for the operator; nothing of its content.
-        why: String,
-        /// The wait that the receiver asked for.
-        wait: Option<Duration>,
-        /// Whether trying again may help.
-        may_help: bool,
+        /// Reason for the operator, without content.
+        reason: String,
+        /// Retry delay that the receiver asked for.
+        retry_after: Option<Duration>,
+        /// True if a retry may help.
+        is_retryable: bool,
     },
-    /// The carrier has told the hub itself.
-    Settled {
-        /// Whether it arrived.
-        arrived: bool,
+    /// The handler has already recorded the outcome in the hub.
+    Recorded {
+        /// True if it was delivered.
+        is_delivered: bool,
     },
 }
 
-/// Whoever carries entries of one channel.
+/// Delivers the entries of one channel.
 #[async_trait]
-pub trait Carrier: Send + Sync {
-    /// Carries one entry. It may be broken off, and the same entry may come again, with the same id.
+pub trait DeliveryHandler: Send + Sync {
+    /// Delivers one entry. The attempt may be aborted, and the same entry may come again with the same id.
     ///
     /// # Errors
-    /// The store did not do it; the entry is tried again if that may help.
-    async fn carry(&self, hub: &Hub, entry: &OutboxEntry) -> Result<Carried, HubError>;
+    /// The store failed; the entry is retried if that may help.
+    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError>;
 }
 
-/// One channel of the outbox.
+/// Worker of one outbox channel.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct OutboxWorker {
     pub(super) hub: Hub,
     pub(super) channel: &'static str,
-    pub(super) carrier: Arc<dyn Carrier>,
-    pub(super) limits: CarrierOptions,
-    pub(super) look_every: Duration,
+    pub(super) handler: Arc<dyn DeliveryHandler>,
+    pub(super) limits: DeliveryOptions,
+    pub(super) poll_interval: Duration,
     pub(super) metrics: Arc<dyn WorkerMetrics>,
 }
 
-impl Outbox {
-    /// Carries whatever is due until told to stop; then waits for what is on its way, unless it is cut
-    /// off.
-    pub(super) async fn keep_carrying(
+impl OutboxWorker {
+    /// Delivers due entries until stopped; then waits for deliveries in flight, unless killed.
+    pub(super) async fn run(
         self,
-        bell: Arc<Notify>,
-        heart: Heart,
+        wakeup: Arc<Notify>,
+        heartbeat: Heartbeat,
         stop: CancellationToken,
-        cut: CancellationToken,
+        kill: CancellationToken,
     ) {
         let channels = [self.channel.to_owned()];
-        let mut on_the_way = JoinSet::new();
+        let mut in_flight = JoinSet::new();
         while !stop.is_cancelled() {
-            let (wait, failed) = match self.claim(&channels, &mut on_the_way).await {
+            let (wait, has_failed) = match self.claim(&channels, &mut in_flight).await {
                 Ok(wait) => {
-                    heart.well();
+                    heartbeat.report_ok();
                     (wait, false)
                 }
-                Err(error) => (heart.failed(&error), true),
+                Err(error) => (heartbeat.report_failure(&error), true),
             };
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = bell.notified(), if !failed => {}
-                Some(_) = on_the_way.join_next(), if !on_the_way.is_empty() && !failed => {}
+                () = wakeup.notified(), if !has_failed => {}
+                Some(_) = in_flight.join_next(), if !in_flight.is_empty() && !has_failed => {}
                 () = tokio::time::sleep(wait) => {}
             }
-            while on_the_way.try_join_next().is_some() {}
+            while in_flight.try_join_next().is_some() {}
         }
-        // What is cut off is due again when its lease is over, or when the file is opened next.
+        // An aborted entry is due again when its lease expires, or when the database file is opened next.
         tokio::select! {
-            () = cut.cancelled() => {}
-            () = async { while on_the_way.join_next().await.is_some() {} } => {}
+            () = kill.cancelled() => {}
+            () = async { while in_flight.join_next().await.is_some() {} } => {}
         }
     }
 
-    /// Takes what is due as far as there is room. Answers how long to wait for more.
+    /// Claims due entries up to the free concurrency. Returns the time to wait for more.
     async fn claim(
         &self,
         channels: &[String],
-        on_the_way: &mut JoinSet<()>,
+        in_flight: &mut JoinSet<()>,
     ) -> Result<Duration, HubError> {
         loop {
-            // Looking first is cheap, and most hints are about somebody else's channel.
-            let Some(wait) = self.hub.next_out(channels).await? else {
-                return Ok(self.look_every);
+            // A look at the next due time is cheap, and most notifications concern another channel.
+            let Some(wait) = self.hub.next_due(channels).await? else {
+                return Ok(self.poll_interval);
             };
             if !wait.is_zero() {
                 let wait = wait.max(Duration::from_millis(1));
-                return Ok(wait.min(self.look_every));
+                return Ok(wait.min(self.poll_interval));
             }
-            let most = self.limits.concurrency.max(1);
-            let room = most.saturating_sub(on_the_way.len()).min(BATCH);
-            if room == 0 {
-                // Somebody arrives, and then there is room.
-                return Ok(self.look_every);
+            let limit = self.limits.concurrency.max(1);
+            let free = limit.saturating_sub(in_flight.len()).min(CLAIM_BATCH);
+            if free == 0 {
+                // A delivery that finishes frees capacity.
+                return Ok(self.poll_interval);
             }
-            let entries = self.hub.take_out(channels, self.limits.hold, room).await?;
+            let entries = self
+                .hub
+                .lease_entries(channels, self.limits.lease, free)
+                .await?;
             if entries.is_empty() {
-                // Another node was faster.
-                return Ok(self.look_every);
+                // Another node has claimed them.
+                return Ok(self.poll_interval);
             }
             for entry in entries {
                 let outbox = self.clone();
-                on_the_way.spawn(async move { outbox.carry(entry).await });
+                in_flight.spawn(async move { outbox.deliver(entry).await });
             }
         }
     }
 
-    async fn carry(&self, entry: HeldEntry) {
-        let limit = self.limits.hold.saturating_mul(3) / 4;
-        // If the node was suspended meanwhile, there is less time, or another node has it by now.
-        let limit = entry.lease().left().map_or(limit, |left| left.min(limit));
+    async fn deliver(&self, entry: LeasedEntry) {
+        let limit = self.limits.lease.saturating_mul(3) / 4;
+        // If the node was suspended meanwhile, less time is left, or another node has claimed the entry.
+        let limit = entry
+            .lease()
+            .remaining()
+            .map_or(limit, |remaining| remaining.min(limit));
         if limit.is_zero() {
-            tracing::warn!(channel = self.channel, id = %entry.id, "the lease of a delivery was over before it began");
+            tracing::warn!(channel = self.channel, id = %entry.id, "delivery lease expired before the attempt");
             return;
         }
-        let carried = AssertUnwindSafe(self.carrier.carry(&self.hub, &entry)).catch_unwind();
-        let failed = |why: &str, may_help| Carried::Failed {
-            why: why.to_owned(),
-            wait: None,
-            may_help,
+        let delivery = AssertUnwindSafe(self.handler.deliver(&self.hub, &entry)).catch_unwind();
+        let failure = |reason: &str, is_retryable| DeliveryOutcome::Failed {
+            reason: reason.to_owned(),
+            retry_after: None,
+            is_retryable,
         };
-        let (carried, word) = match tokio::time::timeout(limit, carried).await {
-            Ok(Ok(Ok(carried))) => {
-                let arrived = matches!(
-                    carried,
-                    Carried::Arrived | Carried::Settled { arrived: true }
+        let (outcome, label) = match tokio::time::timeout(limit, delivery).await {
+            Ok(Ok(Ok(outcome))) => {
+                let is_delivered = matches!(
+                    outcome,
+                    DeliveryOutcome::Delivered | DeliveryOutcome::Recorded { is_delivered: true }
                 );
-                (carried, if arrived { "arrived" } else { "failed" })
+                (outcome, if is_delivered { "delivered" } else { "failed" })
             }
             Ok(Ok(Err(error))) => {
-                let may_help = !matches!(error, HubError::Invalid { .. });
-                (failed(&error.to_string(), may_help), "failed")
+                let is_retryable = !matches!(error, HubError::Invalid { .. });
+                (failure(&error.to_string(), is_retryable), "failed")
             }
             Ok(Err(_)) => {
-                tracing::error!(channel = self.channel, id = %entry.id, "a carrier panicked");
-                (failed("the carrier broke", true), "broke")
+                tracing::error!(channel = self.channel, id = %entry.id, "delivery handler panicked");
+                (failure("the delivery handler panicked", true), "panicked")
             }
-            Err(_) => (failed("it took too long", true), "failed"),
+            Err(_) => (failure("delivery timed out", true), "failed"),
         };
-        self.metrics.delivery(self.channel, word);
-        self.settle(&entry, &carried).await;
+        self.metrics.delivery(self.channel, label);
+        self.record_outcome(&entry, &outcome).await;
     }
 
-    async fn settle(&self, entry: &OutboxEntry, carried: &Carried) {
+    async fn record_outcome(&self, entry: &OutboxEntry, outcome: &DeliveryOutcome) {
         let mut wait = Duration::from_millis(50);
-        for attempt in 1..=SETTLE {
-            let settled = match carried {
-                Carried::Settled { .. } => return,
-                Carried::Arrived => self.hub.arrived(entry).await,
-                Carried::Failed {
-                    why,
-                    wait,
-                    may_help,
+        for attempt in 1..=MAX_RECORD_ATTEMPTS {
+            let recorded = match outcome {
+                DeliveryOutcome::Recorded { .. } => return,
+                DeliveryOutcome::Delivered => self.hub.mark_delivered(entry).await,
+                DeliveryOutcome::Failed {
+                    reason: why,
+                    retry_after: wait,
+                    is_retryable: may_help,
                 } => {
                     let retry = &self.limits.retry;
                     self.hub
-                        .did_not_arrive(entry, retry, why, *wait, *may_help)
+                        .mark_failed(entry, retry, why, *wait, *may_help)
                         .await
                 }
             };
-            match settled {
+            match recorded {
                 Ok(_) => return,
-                Err(error) if attempt == SETTLE || !may_pass(&error) => {
+                Err(error) if attempt == MAX_RECORD_ATTEMPTS || !is_retryable(&error) => {
                     let (channel, id) = (self.channel, &entry.id);
-                    tracing::warn!(channel, %id, %error, "what became of a delivery could not be kept; it is tried again");
+                    tracing::warn!(channel, %id, %error, "recording the delivery outcome failed");
                     return;
                 }
                 Err(_) => tokio::time::sleep(wait).await,

@@ -1,16 +1,16 @@
-//! The way back to a stream: what an agent says about what was asked there.
+//! Delivery of agents' answers to streams.
 
-use super::outbox::{Carried, Carrier};
+use super::outbox::{DeliveryHandler, DeliveryOutcome};
 use async_trait::async_trait;
 use interzone_hub::{Hub, HubError, OutboxEntry};
 
-/// Carries agents' answers to the streams on which they were asked.
-pub(super) struct StreamCarrier;
+/// Delivers answers to the stream that created the task.
+pub(super) struct StreamDelivery;
 
 #[async_trait]
-impl Carrier for StreamCarrier {
-    async fn carry(&self, hub: &Hub, entry: &OutboxEntry) -> Result<Carried, HubError> {
-        hub.carry_to_stream(entry).await?;
-        Ok(Carried::Arrived)
+impl DeliveryHandler for StreamDelivery {
+    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        hub.deliver_to_stream(entry).await?;
+        Ok(DeliveryOutcome::Delivered)
     }
 }

@@ -1,30 +1,30 @@
-//! What is counted of the workers' work.
+//! Tests of the worker metrics.
 
 use super::WorkerMetrics;
 use interzone_edge::telemetry::Metrics;
 use std::time::Duration;
 
 #[test]
-fn what_the_workers_do_is_in_the_figures_of_the_node() {
+fn worker_metrics_are_exported_by_the_node() {
     let metrics = Metrics::new();
-    let told: &dyn WorkerMetrics = &metrics;
-    told.queue(3, 2);
-    told.outbox(5, 1);
-    told.agent_run("demo", "completed", Duration::from_secs(1));
-    told.delivery("webhook", "arrived");
+    let worker_metrics: &dyn WorkerMetrics = &metrics;
+    worker_metrics.queue(3, 2);
+    worker_metrics.outbox(5, 1);
+    worker_metrics.agent_run("demo", "completed", Duration::from_secs(1));
+    worker_metrics.delivery("webhook", "delivered");
     let before = metrics.encode();
-    for word in [
+    for line in [
         "\"waiting\"} 3",
-        "\"held\"} 2",
+        "\"leased\"} 2",
         "\"waiting\"} 5",
         "\"dead\"} 1",
     ] {
-        assert!(before.contains(word), "{word} is not in {before}");
+        assert!(before.contains(line), "{line} is not in {before}");
     }
     assert!(
-        before.contains("demo") && before.contains("arrived"),
+        before.contains("demo") && before.contains("delivered"),
         "{before}"
     );
-    told.delivery("stream", "arrived");
+    worker_metrics.delivery("stream", "delivered");
     assert_eq!(metrics.encode(), before);
 }

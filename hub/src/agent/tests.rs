@@ -1,11 +1,11 @@
-//! Routing: who gets the work.
+//! Tests of agent routing.
 
 use super::*;
 
-struct Idle(AgentInfo, bool);
+struct IdleAgent(AgentInfo, bool);
 
 #[async_trait]
-impl Agent for Idle {
+impl Agent for IdleAgent {
     fn info(&self) -> &AgentInfo {
         &self.0
     }
@@ -14,8 +14,8 @@ impl Agent for Idle {
         self.1
     }
 
-    async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        Ok(Outcome::Completed {
+    async fn run(&self, _: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
+        Ok(TurnOutcome::Completed {
             message: None,
             direct: false,
         })
@@ -36,27 +36,27 @@ fn agent(id: &str, skill: &str, available: bool) -> Arc<dyn Agent> {
         skills: vec![skill],
         concurrency: 1,
     };
-    Arc::new(Idle(info, available))
+    Arc::new(IdleAgent(info, available))
 }
 
 fn registry() -> Registry {
     let mut registry = Registry::default();
-    registry.add(agent("demo", "talk", true));
+    registry.add(agent("demo", "chat", true));
     registry.add(agent("files", "csv", true));
-    registry.add(agent("asleep", "csv", false));
+    registry.add(agent("unavailable", "csv", false));
     registry
         .route_channel("C1", &AgentId::new("files").unwrap())
         .unwrap();
     registry
 }
 
-fn chosen(assign_to: &str, skill: &str, tenant: &str, channel: &str) -> String {
-    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+fn route_result(assign_to: &str, skill: &str, tenant: &str, channel: &str) -> String {
+    let non_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let route = Route {
-        assign_to: given(assign_to),
-        skill: given(skill),
-        tenant: given(tenant),
-        channel: given(channel),
+        assign_to: non_empty(assign_to),
+        skill: non_empty(skill),
+        tenant: non_empty(tenant),
+        channel: non_empty(channel),
     };
     registry()
         .route(&route)
@@ -64,25 +64,25 @@ fn chosen(assign_to: &str, skill: &str, tenant: &str, channel: &str) -> String {
 }
 
 #[test]
-fn the_most_particular_wish_decides() {
-    assert_eq!(chosen("", "", "", ""), "demo");
-    assert_eq!(chosen("", "", "", "C1"), "files");
-    assert_eq!(chosen("", "", "", "C2"), "demo");
-    assert_eq!(chosen("", "csv", "", "C2"), "files");
-    assert_eq!(chosen("demo", "csv", "", "C1"), "demo");
-    assert_eq!(chosen("", "", "files", ""), "files");
+fn most_specific_criterion_selects_the_agent() {
+    assert_eq!(route_result("", "", "", ""), "demo");
+    assert_eq!(route_result("", "", "", "C1"), "files");
+    assert_eq!(route_result("", "", "", "C2"), "demo");
+    assert_eq!(route_result("", "csv", "", "C2"), "files");
+    assert_eq!(route_result("demo", "csv", "", "C1"), "demo");
+    assert_eq!(route_result("", "", "files", ""), "files");
 }
 
 #[test]
-fn a_wish_that_cannot_be_met_is_not_met_by_another() {
-    assert_eq!(chosen("nobody", "", "", ""), "AgentUnavailable");
-    assert_eq!(chosen("asleep", "", "", ""), "AgentUnavailable");
-    assert_eq!(chosen("", "swim", "", "C1"), "AgentUnavailable");
+fn unavailable_agent_is_not_replaced_by_another() {
+    assert_eq!(route_result("missing", "", "", ""), "AgentUnavailable");
+    assert_eq!(route_result("unavailable", "", "", ""), "AgentUnavailable");
+    assert_eq!(route_result("", "swim", "", "C1"), "AgentUnavailable");
     assert!(matches!(
         Registry::default().route(&Route::default()),
         Err(HubError::AgentUnavailable)
     ));
-    let unknown = AgentId::new("nobody").unwrap();
+    let unknown = AgentId::new("missing").unwrap();
     assert!(registry().set_default(&unknown).is_err());
     assert!(registry().route_channel("C1", &unknown).is_err());
 }

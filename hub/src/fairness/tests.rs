@@ -1,6 +1,8 @@
-//! Turns, shares of run slots and groups of people.
+//! Tests of turns, run slot shares and person groups.
 
-use super::{GROUPS, RunShares, WorkOwner, group_of, group_share, next_turn, principal_share};
+use super::{
+    PERSON_GROUPS, RunShares, WorkOwner, group_share, next_turn, person_group, principal_share,
+};
 use interzone_protocol::vocab::{AgentId, PrincipalId, Priority};
 
 fn agent(name: &str) -> AgentId {
@@ -12,8 +14,8 @@ fn owner(principal: &str, group: u8) -> WorkOwner {
     WorkOwner { principal, group }
 }
 
-/// Takes what the shares admit, and answers how many runs that were.
-fn fill(shares: &mut RunShares, agent: &AgentId, owner: &WorkOwner) -> usize {
+/// Adds runs until the shares admit no more and returns their number.
+fn fill_share(shares: &mut RunShares, agent: &AgentId, owner: &WorkOwner) -> usize {
     let mut runs = 0;
     while runs < 1_000 && shares.admits(agent, owner) {
         shares.add(agent, owner);
@@ -23,7 +25,7 @@ fn fill(shares: &mut RunShares, agent: &AgentId, owner: &WorkOwner) -> usize {
 }
 
 #[test]
-fn turns_follow_the_owner_or_what_was_taken_last() {
+fn next_turn_follows_owner_or_last_claimed() {
     assert_eq!(next_turn(0, None, Priority::Normal), 16);
     assert_eq!(next_turn(100, Some(40), Priority::High), 104);
     assert_eq!(next_turn(40, Some(100), Priority::Urgent), 101);
@@ -31,7 +33,7 @@ fn turns_follow_the_owner_or_what_was_taken_last() {
 }
 
 #[test]
-fn a_share_of_four_slots_or_more_leaves_an_eighth_and_at_least_one_to_others() {
+fn principal_share_reserves_an_eighth_from_four_slots() {
     let shares =
         [0, 1, 2, 3, 4, 8, 16, 256].map(|slots| (principal_share(slots), group_share(slots)));
     let expected = [
@@ -48,52 +50,56 @@ fn a_share_of_four_slots_or_more_leaves_an_eighth_and_at_least_one_to_others() {
 }
 
 #[test]
-fn a_principal_leaves_slots_of_an_agent_to_others() {
+fn principal_leaves_agent_slots_to_others() {
     let (demo, alice, bob) = (agent("demo"), owner("alice", 0), owner("bob", 0));
     let mut shares = RunShares::new(1_000, [(demo.clone(), 16)]);
-    assert_eq!(fill(&mut shares, &demo, &alice), 14);
-    assert_eq!(shares.at_share(&demo).collect::<Vec<_>>(), [&alice]);
+    assert_eq!(fill_share(&mut shares, &demo, &alice), 14);
+    assert_eq!(shares.owners_at_limit(&demo).collect::<Vec<_>>(), [&alice]);
     assert!(shares.admits(&demo, &bob));
     shares.remove(&demo, &alice);
     assert!(shares.admits(&demo, &alice));
-    assert_eq!(shares.at_share(&demo).count(), 0);
+    assert_eq!(shares.owners_at_limit(&demo).count(), 0);
 }
 
 #[test]
-fn a_principal_leaves_slots_of_the_node_to_others() {
+fn principal_leaves_node_slots_to_others() {
     let (one, two, alice) = (agent("one"), agent("two"), owner("alice", 0));
     let slots = [(one.clone(), 16), (two.clone(), 16)];
     let mut shares = RunShares::new(20, slots);
-    assert_eq!(fill(&mut shares, &one, &alice), 14);
-    assert_eq!(fill(&mut shares, &two, &alice), 4);
+    assert_eq!(fill_share(&mut shares, &one, &alice), 14);
+    assert_eq!(fill_share(&mut shares, &two, &alice), 4);
     assert!(shares.admits(&two, &owner("bob", 0)));
 }
 
 #[test]
-fn a_person_leaves_slots_to_other_people_of_the_principal() {
+fn person_leaves_slots_to_others_of_the_principal() {
     let demo = agent("demo");
     let mut shares = RunShares::new(1_000, [(demo.clone(), 16)]);
-    assert_eq!(fill(&mut shares, &demo, &owner("slack", 3)), 13);
-    assert_eq!(fill(&mut shares, &demo, &owner("slack", 4)), 1);
+    assert_eq!(fill_share(&mut shares, &demo, &owner("slack", 3)), 13);
+    assert_eq!(fill_share(&mut shares, &demo, &owner("slack", 4)), 1);
     assert!(shares.admits(&demo, &owner("bob", 0)));
 }
 
 #[test]
-fn nothing_is_limited_without_slots() {
+fn shares_without_slots_admit_everything() {
     let (demo, alice) = (agent("demo"), owner("alice", 0));
-    assert_eq!(fill(&mut RunShares::default(), &demo, &alice), 1_000);
+    assert_eq!(fill_share(&mut RunShares::default(), &demo, &alice), 1_000);
 }
 
 #[test]
-fn people_are_divided_into_few_groups() {
-    let groups: Vec<u8> = (0..1_000).map(|n| group_of(&format!("T1 U{n}"))).collect();
-    for group in 1..=GROUPS {
+fn person_groups_cover_one_to_fifteen() {
+    let groups: Vec<u8> = (0..1_000)
+        .map(|n| person_group(&format!("T1 U{n}")))
+        .collect();
+    for group in 1..=PERSON_GROUPS {
         assert!(groups.contains(&group), "{group}");
     }
     assert!(
-        groups.iter().all(|group| (1..=GROUPS).contains(group)),
-        "0 is for those who name no person"
+        groups
+            .iter()
+            .all(|group| (1..=PERSON_GROUPS).contains(group)),
+        "0 is reserved for callers that name no person"
     );
-    // It is stored, so it must never change.
-    assert_eq!(group_of("T1 U1"), groups[1]);
+    // The group is stored, so it must never change.
+    assert_eq!(person_group("T1 U1"), groups[1]);
 }

@@ -1,87 +1,95 @@
-//! Which subscriptions a signal is for, kept in memory and checked against the store at each commit.
+//! Matching of signals to subscriptions, from a cached snapshot that is validated by its epoch at each commit.
 
-use super::{Audience, Emitted};
+use super::{Emission, SignalAudience};
 use crate::ports::{Op, Store, StoreError};
 use crate::topic::{Signal, Subscription, TopicTrie};
 use interzone_protocol::vocab::{SubscriptionId, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The active subscriptions as they were at some epoch.
+/// Cache of the active subscriptions.
 #[derive(Default)]
 pub(super) struct Matcher {
-    known: Mutex<Option<Arc<Known>>>,
-    /// The epoch to ask the store about; kept when the subscriptions themselves are doubted.
-    doubted: Mutex<Option<Arc<Known>>>,
+    current: Mutex<Option<Arc<SubscriptionSnapshot>>>,
+    /// Last snapshot after an invalidation: its epoch lets the store answer "unchanged".
+    invalidated: Mutex<Option<Arc<SubscriptionSnapshot>>>,
 }
 
-struct Known {
+struct SubscriptionSnapshot {
     epoch: u64,
     trie: TopicTrie<SubscriptionId>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
 }
 
 impl Matcher {
-    /// The operations that publish these signals, and the epoch for which that is right.
-    pub(super) async fn publish(
+    /// Returns the operations that publish these signals, and the epoch for which they are valid.
+    pub(super) async fn publish_ops(
         &self,
         store: &dyn Store,
         now: Timestamp,
-        signals: &[Emitted],
+        signals: &[Emission],
     ) -> Result<(u64, Vec<Op>), StoreError> {
-        let known = self.known(store).await?;
+        let snapshot = self.current_snapshot(store).await?;
         let mut ops = Vec::new();
-        if known.subscriptions.is_empty() {
-            return Ok((known.epoch, ops));
+        if snapshot.subscriptions.is_empty() {
+            return Ok((snapshot.epoch, ops));
         }
-        for emitted in signals {
-            match emitted {
-                Emitted::Signal(signal, audience) => {
-                    ops.extend(known.publish(now, signal, audience));
+        for emission in signals {
+            match emission {
+                Emission::Signal(signal, audience) => {
+                    ops.extend(snapshot.publish_op(now, signal, audience));
                 }
-                Emitted::OfTask(events) => {
+                Emission::TaskEvents(events) => {
                     let audience = events.audience();
                     let signals = events.signals();
-                    ops.extend(signals.filter_map(|signal| known.publish(now, &signal, &audience)));
+                    ops.extend(
+                        signals.filter_map(|signal| snapshot.publish_op(now, &signal, &audience)),
+                    );
                 }
             }
         }
-        Ok((known.epoch, ops))
+        Ok((snapshot.epoch, ops))
     }
 
-    /// Doubts what is known, because the store said that it has changed.
-    pub(super) fn forget(&self) {
-        let known = lock(&self.known).take();
-        if known.is_some() {
-            *lock(&self.doubted) = known;
+    /// Invalidates the snapshot, because the store reported a change.
+    pub(super) fn invalidate(&self) {
+        let snapshot = lock(&self.current).take();
+        if snapshot.is_some() {
+            *lock(&self.invalidated) = snapshot;
         }
     }
 
-    async fn known(&self, store: &dyn Store) -> Result<Arc<Known>, StoreError> {
-        if let Some(known) = lock(&self.known).clone() {
-            return Ok(known);
+    async fn current_snapshot(
+        &self,
+        store: &dyn Store,
+    ) -> Result<Arc<SubscriptionSnapshot>, StoreError> {
+        if let Some(snapshot) = lock(&self.current).clone() {
+            return Ok(snapshot);
         }
-        let doubted = lock(&self.doubted).clone();
-        let epoch = doubted.as_ref().map(|known| known.epoch);
-        let fresh = match (store.active_subscriptions(epoch).await?, doubted) {
-            (None, Some(still_right)) => still_right,
-            (None, None) => Arc::new(Known::new(0, Vec::new())),
-            (Some((epoch, subscriptions)), _) => Arc::new(Known::new(epoch, subscriptions)),
+        let invalidated = lock(&self.invalidated).clone();
+        let epoch = invalidated.as_ref().map(|snapshot| snapshot.epoch);
+        let snapshot = match (store.active_subscriptions(epoch).await?, invalidated) {
+            (None, Some(unchanged)) => unchanged,
+            (None, None) => Arc::new(SubscriptionSnapshot::new(0, Vec::new())),
+            (Some((epoch, subscriptions)), _) => {
+                Arc::new(SubscriptionSnapshot::new(epoch, subscriptions))
+            }
         };
-        *lock(&self.known) = Some(fresh.clone());
-        Ok(fresh)
+        *lock(&self.current) = Some(snapshot.clone());
+        Ok(snapshot)
     }
 }
 
-impl Known {
-    /// Publishes a signal to those who hear it; one that nobody hears is not kept.
-    fn publish(&self, now: Timestamp, signal: &Signal, audience: &Audience) -> Option<Op> {
+impl SubscriptionSnapshot {
+    /// Returns the operation that publishes a signal to its receivers; `None` if there are none, since it is not stored
+    /// then.
+    fn publish_op(&self, now: Timestamp, signal: &Signal, audience: &SignalAudience) -> Option<Op> {
         let topic = &signal.topic;
         let mut to = self.trie.matches(topic);
         to.retain(|id| {
             self.subscriptions.get(id).is_some_and(|subscription| {
-                subscription.is_live(now)
-                    && subscription.wants(topic)
+                subscription.is_active(now)
+                    && subscription.matches(topic)
                     && audience.includes(subscription.owner.as_str())
             })
         });
@@ -107,7 +115,7 @@ impl Known {
     }
 }
 
-impl Audience {
+impl SignalAudience {
     fn includes(&self, owner: &str) -> bool {
         match self {
             Self::All => true,

@@ -1,15 +1,15 @@
-//! Runs: one claim of a task by one node, and everything that is written under it.
+//! Runs: one claim of a task by one node, and everything written under it.
 //!
-//! Every write of a run carries the proof of its claim. When the claim is lost, because the task was
-//! called off or another node took it over, nothing that the run writes arrives any more.
+//! Every write of a run carries its fencing token. When the claim is lost, because the task was canceled or claimed
+//! by another node, all further writes of the run are rejected.
 
 use super::Hub;
-use super::draft::Draft;
-use crate::agent::{AgentError, Outcome, Turn};
-use crate::bus::News;
+use super::task_change::TaskChange;
+use crate::agent::{AgentError, Turn, TurnOutcome};
+use crate::bus::BusMessage;
 use crate::error::HubError;
 use crate::event::EventBody;
-use crate::failure::failure;
+use crate::failure::failure_message;
 use crate::fairness::RunShares;
 use crate::lease::Lease;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};
@@ -23,54 +23,53 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-mod begin;
-mod birth;
+mod direct_dispatch;
 mod output;
-mod text;
+mod text_buffer;
+mod turn_start;
 
-pub use begin::TurnStart;
-use birth::Newborn;
-pub use birth::{Begins, Birth, Desk, Seat};
-use text::{Growing, draft_text};
+use direct_dispatch::FreshTask;
+pub use direct_dispatch::{Dispatch, RunFuture, RunSlot, SlotProvider};
+use text_buffer::{TextBuffer, push_text_event};
+pub use turn_start::TurnStart;
 
-/// How long a run relies on being told that its task is called off before it looks by itself.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which a run polls for cancellation, in case a notification was lost.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// One claim of a task by one node.
 pub struct Run {
     hub: Hub,
-    item: WorkItem,
+    work_item: WorkItem,
     node: String,
-    /// For how long this node may rely on the claim.
+    /// Remaining validity of the claim.
     lease: Lease,
-    /// How long a claim lasts.
-    length: Duration,
-    /// Whether the store knows what became of it, or has taken the claim away.
-    settled: AtomicBool,
-    stop: CancellationToken,
-    text: Mutex<Growing>,
-    /// The place of the message that is being answered.
-    asked: OnceLock<u32>,
-    /// Whether no message of the task had an address to fetch from when the turn began.
-    no_address: AtomicBool,
-    /// Held while growing text is written.
-    writing: tokio::sync::Mutex<()>,
-    /// The task, if it was made with this claim, until its turn begins.
-    newborn: Mutex<Option<Newborn>>,
-    /// What has happened to it since, until somebody listens.
-    news: Mutex<Option<broadcast::Receiver<News>>>,
-    /// Whether it is not written yet that the task is being worked at.
-    unmoved: AtomicBool,
-    /// The task as this run has last written it. Somebody else may have changed it since, and then what
-    /// is decided by it is not written.
-    known: Mutex<Option<Task>>,
+    /// Lease duration.
+    lease_duration: Duration,
+    /// True if the outcome is stored, or the claim is lost.
+    is_settled: AtomicBool,
+    cancel_token: CancellationToken,
+    text_buffer: Mutex<TextBuffer>,
+    /// Index of the message being answered.
+    message_index: OnceLock<u32>,
+    /// True if no message of the task had a fetch URL when the turn started.
+    no_fetch_urls: AtomicBool,
+    /// Held while buffered text is written.
+    flush_lock: tokio::sync::Mutex<()>,
+    /// The task, if it was created with this claim, until its turn starts.
+    fresh_task: Mutex<Option<FreshTask>>,
+    /// Bus messages since then, until they are subscribed to.
+    receiver: Mutex<Option<broadcast::Receiver<BusMessage>>>,
+    /// True while the transition to `Working` is not written yet.
+    working_pending: AtomicBool,
+    /// The task as last written by this run. If it has changed since, changes based on it are rejected as conflicts.
+    last_written: Mutex<Option<Task>>,
 }
 
 impl Hub {
-    /// Claims tasks for agents of this node: for each agent at most so many, of any owner.
+    /// Claims tasks for agents of this node, up to the given number per agent, of any owner.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn claim(
         &self,
         node: &str,
@@ -81,10 +80,10 @@ impl Hub {
         self.claim_within(node, wanted, lease, unlimited).await
     }
 
-    /// The same, and of each owner no more than the shares admit.
+    /// Like [`Self::claim`], but limits the runs of each owner by the shares.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn claim_within(
         &self,
         node: &str,
@@ -92,15 +91,15 @@ impl Hub {
         lease: Duration,
         shares: RunShares,
     ) -> Result<Vec<Arc<Run>>, HubError> {
-        self.free_abandoned_work().await?;
-        let asked = Instant::now();
+        self.release_abandoned_work().await?;
+        let requested_at = Instant::now();
         let claim = self.work_claim(node, wanted, lease, shares);
         let items = self.store().claim_work(&claim).await?;
-        let run = |item| Arc::new(Run::new(self, item, &claim, asked, None));
+        let run = |item| Arc::new(Run::new(self, item, &claim, requested_at, None));
         Ok(items.into_iter().map(run).collect())
     }
 
-    /// What this node asks for: nothing that it works at already.
+    /// Builds a claim that excludes the runs of this node.
     fn work_claim(
         &self,
         node: &str,
@@ -113,202 +112,201 @@ impl Hub {
             wanted,
             now: self.now(),
             lease,
-            running: self.inner.holdings.running(),
+            running_claims: self.inner.leases.running_claims(),
             shares,
         }
     }
 }
 
 impl Run {
-    /// What was claimed.
-    pub fn item(&self) -> &WorkItem {
-        &self.item
+    /// The claimed work item.
+    pub fn work_item(&self) -> &WorkItem {
+        &self.work_item
     }
 
-    /// Set when the run must stop.
-    pub fn stop(&self) -> &CancellationToken {
-        &self.stop
+    /// Canceled when the run must stop.
+    pub fn cancel_token(&self) -> &CancellationToken {
+        &self.cancel_token
     }
 
-    /// For how long this node may rely on the claim.
+    /// The lease of the claim.
     pub const fn lease(&self) -> &Lease {
         &self.lease
     }
 
     fn fence(&self) -> Fence {
         Fence {
-            task_id: self.item.task_id.clone(),
+            task_id: self.work_item.task_id.clone(),
             node: self.node.clone(),
-            claim: self.item.claim,
+            claim: self.work_item.claim,
         }
     }
 
-    /// Notes that the store knows what became of the run, or has taken the claim away.
-    fn settled(&self) {
-        self.settled.store(true, Ordering::Relaxed);
+    /// Marks the run as settled: its outcome is stored, or the claim is lost.
+    fn mark_settled(&self) {
+        self.is_settled.store(true, Ordering::Relaxed);
     }
 
-    async fn head(&self) -> Result<Task, HubError> {
-        let task = self.hub.store().task(&self.item.task_id).await?;
-        task.ok_or_else(|| HubError::TaskNotFound(self.item.task_id.clone()))
+    async fn read_task(&self) -> Result<Task, HubError> {
+        let task = self.hub.store().task(&self.work_item.task_id).await?;
+        task.ok_or_else(|| HubError::TaskNotFound(self.work_item.task_id.clone()))
     }
 
-    /// Keeps the message that is being answered in another form, such as with its attachments fetched,
-    /// for the next time that the task is read or taken up. Watchers are not told.
+    /// Replaces the message being answered, for example by one with fetched attachments, for later reads and attempts.
+    /// No event is emitted.
     ///
     /// # Errors
-    /// It is too large, the claim is lost, or the store did not do it.
+    /// The message is too large, the claim is lost, or the store operation failed.
     pub async fn replace_message(&self, message: Message) -> Result<(), HubError> {
-        let Some(index) = self.asked.get().copied() else {
+        let Some(index) = self.message_index.get().copied() else {
             return Ok(());
         };
-        self.hub.inner.limits.message(&message)?;
-        let decide = |draft: &mut Draft| {
-            draft.replace_message(index, message.clone());
+        self.hub.inner.limits.check_message(&message)?;
+        let decide = |change: &mut TaskChange| {
+            change.replace_message(index, message.clone());
             Ok(())
         };
-        self.write(decide).await?;
+        self.commit_change(decide).await?;
         Ok(())
     }
 
-    /// Ends the turn. Messages that came while it lasted begin another.
+    /// Completes the turn. Messages that arrived during the turn start another one.
     ///
     /// # Errors
-    /// The claim is lost, or the store did not do it.
-    pub async fn end(&self, turn: &Turn, outcome: Outcome) -> Result<Task, HubError> {
+    /// The claim is lost, or the store operation failed.
+    pub async fn complete(&self, turn: &Turn, outcome: TurnOutcome) -> Result<Task, HubError> {
         let limits = &self.hub.inner.limits;
-        let (to, said) = outcome.told_by(&self.item.agent);
-        if let Some(message) = &said {
-            limits.message(message)?;
+        let (to, message) = outcome.into_transition(&self.work_item.agent);
+        if let Some(message) = &message {
+            limits.check_message(message)?;
         }
-        let seen = turn.task.messages;
-        let _in_order = self.writing.lock().await;
-        let grown = self.grown();
-        let decide = |draft: &mut Draft| {
-            draft_text(draft, &grown);
-            let more_came = draft.task.messages > seen;
-            if !more_came && self.no_address.load(Ordering::Relaxed) {
-                draft.has_no_address();
+        let message_count = turn.task.message_count;
+        let _guard = self.flush_lock.lock().await;
+        let pending = self.pending_text();
+        let decide = |change: &mut TaskChange| {
+            push_text_event(change, &pending);
+            let has_new_messages = change.task.message_count > message_count;
+            if !has_new_messages && self.no_fetch_urls.load(Ordering::Relaxed) {
+                change.skip_url_redaction();
             }
-            if more_came && !matches!(to, TaskState::Failed | TaskState::Rejected) {
-                if let Some(message) = said.clone() {
-                    draft.add_message(message);
+            if has_new_messages && !matches!(to, TaskState::Failed | TaskState::Rejected) {
+                if let Some(message) = message.clone() {
+                    change.add_message(message);
                 }
-                draft.queue(&self.hub);
+                change.enqueue_work(&self.hub);
                 return Ok(());
             }
-            draft.say_and_move(to, said.clone())?;
-            draft.op(Op::EndWork(draft.task.id.clone()));
+            change.respond_and_transition(to, message.clone())?;
+            change.push_op(Op::DequeueWork(change.task.id.clone()));
             Ok(())
         };
-        let (task, ()) = self.write(decide).await?;
-        self.settled();
-        self.is_written(&grown);
+        let (task, ()) = self.commit_change(decide).await?;
+        self.mark_settled();
+        self.mark_flushed(&pending);
         Ok(task)
     }
 
-    /// Ends the turn of an agent that broke. The caller learns a stable word, and no details.
+    /// Fails the turn after an agent error. The caller gets the stable error code, but no details.
     ///
     /// # Errors
-    /// The claim is lost, or the store did not do it.
-    pub async fn broke(&self, error: &AgentError) -> Result<Task, HubError> {
-        let _in_order = self.writing.lock().await;
-        let grown = self.grown();
-        let said = format!("The agent could not finish this ({}).", error.code);
-        let said = failure(error.code, said).with_agent_id(self.item.agent.clone());
-        let decide = |draft: &mut Draft| {
-            draft_text(draft, &grown);
-            draft.move_to(TaskState::Failed, Some(said.clone()))?;
-            draft.op(Op::EndWork(draft.task.id.clone()));
+    /// The claim is lost, or the store operation failed.
+    pub async fn fail(&self, error: &AgentError) -> Result<Task, HubError> {
+        let _guard = self.flush_lock.lock().await;
+        let pending = self.pending_text();
+        let text = format!("The agent could not finish this ({}).", error.code);
+        let message = failure_message(error.code, text).with_agent_id(self.work_item.agent.clone());
+        let decide = |change: &mut TaskChange| {
+            push_text_event(change, &pending);
+            change.transition(TaskState::Failed, Some(message.clone()))?;
+            change.push_op(Op::DequeueWork(change.task.id.clone()));
             Ok(())
         };
-        let (task, ()) = self.write(decide).await?;
-        self.settled();
-        self.is_written(&grown);
+        let (task, ()) = self.commit_change(decide).await?;
+        self.mark_settled();
+        self.mark_flushed(&pending);
         Ok(task)
     }
 
-    /// Writes that the task is being worked at, if that is not written yet.
+    /// Writes the transition to `Working`, if that is still pending.
     ///
     /// # Errors
-    /// The claim is lost, or the store did not do it.
-    pub async fn settle_in(&self) -> Result<(), HubError> {
-        if self.unmoved.load(Ordering::Relaxed) {
-            self.write(|_| Ok(())).await?;
+    /// The claim is lost, or the store operation failed.
+    pub async fn mark_working(&self) -> Result<(), HubError> {
+        if self.working_pending.load(Ordering::Relaxed) {
+            self.commit_change(|_| Ok(())).await?;
         }
         Ok(())
     }
 
-    /// Extends the claim. If it is lost, the run is told to stop.
+    /// Renews the lease. If it is lost, the run is canceled.
     ///
     /// # Errors
-    /// The store did not do it; the claim may still be held.
-    pub async fn renew(&self, lease: Duration) -> Result<bool, HubError> {
-        let (asked, now) = (Instant::now(), self.hub.now());
-        let (task_id, claim) = (&self.item.task_id, self.item.claim);
-        let held = self
+    /// The store operation failed; the claim may still be held.
+    pub async fn renew_lease(&self, lease: Duration) -> Result<bool, HubError> {
+        let (requested_at, now) = (Instant::now(), self.hub.now());
+        let (task_id, claim) = (&self.work_item.task_id, self.work_item.claim);
+        let is_held = self
             .hub
             .store()
             .renew_work(task_id, &self.node, claim, lease, now)
             .await?;
-        if held {
-            self.lease.renewed(asked);
+        if is_held {
+            self.lease.record_renewal(requested_at);
         } else {
-            self.settled();
-            self.stop.cancel();
+            self.mark_settled();
+            self.cancel_token.cancel();
         }
-        Ok(held)
+        Ok(is_held)
     }
 
-    /// Gives the task back unfinished, to be claimed by any node: this one is going away.
+    /// Releases the unfinished task, to be claimed by any node, because this node shuts down.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn give_back(&self) -> Result<bool, HubError> {
-        self.give_back_for(Duration::ZERO).await
+    /// The store operation failed.
+    pub async fn release(&self) -> Result<bool, HubError> {
+        self.release_after(Duration::ZERO).await
     }
 
-    /// As [`Run::give_back`], to be claimed no sooner than after this time.
+    /// Like [`Run::release`], but it can be claimed only after this delay.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn give_back_for(&self, wait: Duration) -> Result<bool, HubError> {
-        self.stop.cancel();
+    /// The store operation failed.
+    pub async fn release_after(&self, delay: Duration) -> Result<bool, HubError> {
+        self.cancel_token.cancel();
         let now = self.hub.now();
-        let (task_id, claim) = (&self.item.task_id, self.item.claim);
-        let held = self
+        let (task_id, claim) = (&self.work_item.task_id, self.work_item.claim);
+        let was_held = self
             .hub
             .store()
-            .release_work(task_id, &self.node, claim, wait, now)
+            .release_work(task_id, &self.node, claim, delay, now)
             .await?;
-        self.settled();
-        Ok(held)
+        self.mark_settled();
+        Ok(was_held)
     }
 
-    /// Waits until the task is called off, then tells the run to stop. It looks whenever something
-    /// happens to the task, on whichever node.
-    pub async fn watch_for_cancel(&self) {
-        let (mut news, all_heard) = self.listen();
-        let mut look = !all_heard;
-        while !self.stop.is_cancelled() {
-            if look && self.has_ended().await {
-                self.stop.cancel();
+    /// Waits until the task is canceled, then cancels the run. Checks on every event of the task, on any node.
+    pub async fn wait_for_cancel(&self) {
+        let (mut receiver, is_complete) = self.subscribe();
+        let mut must_check = !is_complete;
+        while !self.cancel_token.is_cancelled() {
+            if must_check && self.is_task_finished().await {
+                self.cancel_token.cancel();
                 return;
             }
-            look = tokio::select! {
-                () = self.stop.cancelled() => return,
-                heard = tokio::time::timeout(LOOK_EVERY, news.recv()) => match heard {
-                    Ok(Ok(News::Event(event))) => match event.body {
+            must_check = tokio::select! {
+                () = self.cancel_token.cancelled() => return,
+                received = tokio::time::timeout(CANCEL_POLL_INTERVAL, receiver.recv()) => match received {
+                    Ok(Ok(BusMessage::Event(event))) => match event.body {
                         EventBody::State { to, .. } if to.is_terminal() => {
-                            self.stop.cancel();
+                            self.cancel_token.cancel();
                             return;
                         }
                         _ => false,
                     },
-                    Ok(Ok(News::Text { .. })) => false,
-                    Ok(Ok(News::Look(_)) | Err(RecvError::Lagged(_))) | Err(_) => true,
+                    Ok(Ok(BusMessage::TextDelta { .. })) => false,
+                    Ok(Ok(BusMessage::LogAdvanced(_)) | Err(RecvError::Lagged(_))) | Err(_) => true,
                     Ok(Err(RecvError::Closed)) => {
-                        news = self.listen().0;
+                        receiver = self.subscribe().0;
                         true
                     }
                 },
@@ -316,64 +314,66 @@ impl Run {
         }
     }
 
-    async fn has_ended(&self) -> bool {
-        match self.head().await {
+    async fn is_task_finished(&self) -> bool {
+        match self.read_task().await {
             Ok(task) => task.state.is_terminal(),
             Err(HubError::TaskNotFound(_)) => true,
             Err(_) => false,
         }
     }
 
-    /// Writes under the claim. A lost claim stops the run, and so does a task that has ended.
-    async fn write<T>(
+    /// Commits a change under the claim. Cancels the run if the claim is lost or the task is finished.
+    async fn commit_change<T>(
         &self,
-        decide: impl Fn(&mut Draft) -> Result<T, HubError>,
+        decide: impl Fn(&mut TaskChange) -> Result<T, HubError>,
     ) -> Result<(Task, T), HubError> {
-        let decide = |draft: &mut Draft| {
-            if draft.task.state.is_terminal() {
+        let decide = |change: &mut TaskChange| {
+            if change.task.state.is_terminal() {
                 return Err(HubError::Stopped);
             }
-            self.settle(draft)?;
-            decide(draft)
+            self.apply_working_state(change)?;
+            decide(change)
         };
-        let known = self.last_known().take();
-        let id = &self.item.task_id;
-        let written = self
+        let cached = self.lock_last_written().take();
+        let id = &self.work_item.task_id;
+        let committing = self
             .hub
-            .change_task_from(known, None, id, Some(self.fence()), decide);
-        match written.await {
+            .change_cached_task(cached, None, id, Some(self.fence()), decide);
+        match committing.await {
             Ok((task, outcome)) => {
-                self.unmoved.store(false, Ordering::Relaxed);
-                *self.last_known() = Some(task.clone());
+                self.working_pending.store(false, Ordering::Relaxed);
+                *self.lock_last_written() = Some(task.clone());
                 Ok((task, outcome))
             }
             Err(HubError::Stopped | HubError::TaskNotFound(_)) => {
-                self.settled();
-                self.stop.cancel();
+                self.mark_settled();
+                self.cancel_token.cancel();
                 Err(HubError::Stopped)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Says that the task is being worked at, if that was not said.
-    fn settle(&self, draft: &mut Draft) -> Result<(), HubError> {
-        let unmoved = self.unmoved.load(Ordering::Relaxed);
-        match unmoved && draft.task.state == TaskState::Submitted {
-            true => draft.move_to(TaskState::Working, None),
+    /// Adds the transition to `Working`, if that is still pending.
+    fn apply_working_state(&self, change: &mut TaskChange) -> Result<(), HubError> {
+        let working_pending = self.working_pending.load(Ordering::Relaxed);
+        match working_pending && change.task.state == TaskState::Submitted {
+            true => change.transition(TaskState::Working, None),
             false => Ok(()),
         }
     }
 
-    fn last_known(&self) -> MutexGuard<'_, Option<Task>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_last_written(&self) -> MutexGuard<'_, Option<Task>> {
+        self.last_written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let settled = self.settled.load(Ordering::Relaxed);
+        let is_settled = self.is_settled.load(Ordering::Relaxed);
         let fence = self.fence();
-        self.hub.inner.holdings.end_run(fence, settled);
+        self.hub.inner.leases.remove_run(fence, is_settled);
     }
 }

@@ -1,57 +1,57 @@
-//! Streams: begin them, speak on them, end them.
+//! Streams: start, post, pause, resume and end.
 
-use super::tasks::made_id;
-use super::{Audience, Emitted, Hub, ROUNDS, contended, event_topic};
+use super::tasks::internal_id;
+use super::{Emission, Hub, MAX_CAS_RETRIES, SignalAudience, event_topic, map_conflict};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::event::{EventBody, Subject};
 use crate::limits::Limits;
-use crate::packed::Packed;
+use crate::offload::Offloaded;
 use crate::ports::{EventRow, Op, StoreError};
 use crate::stream::Stream;
 use crate::topic::{Signal, SignalBody};
-use crate::transitions::stream_may_move;
+use crate::transitions::can_stream_transition;
 use interzone_protocol::vocab::{Message, Metadata, PrincipalId, SignalId, StreamId, StreamState};
 
-mod ask;
-mod carry;
+mod stream_delivery;
+mod stream_task;
 
-pub use ask::STREAM_CHANNEL;
+pub use stream_task::STREAM_CHANNEL;
 
-/// The most bytes of a participant's name: as many as a principal's id has.
-const LONGEST_NAME: usize = 256;
+/// Maximum bytes of a participant's name: same as of a principal id.
+const MAX_PARTICIPANT_BYTES: usize = 256;
 
-/// A stream to begin.
+/// A stream to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewStream {
-    /// Who else may speak and listen.
+    /// Principals that may also post and watch.
     pub participants: Vec<String>,
-    /// What the caller attaches.
+    /// Metadata from the caller.
     pub metadata: Option<Metadata>,
 }
 
 impl Hub {
-    /// Begins a stream.
+    /// Starts a stream.
     ///
     /// # Errors
     /// There are too many participants, or the metadata is too large.
     pub async fn start_stream(&self, caller: &Caller, new: NewStream) -> Result<Stream, HubError> {
         let limits = &self.inner.limits;
-        Limits::count("participants", new.participants.len(), limits.participants)?;
-        limits.metadata(new.metadata.as_ref())?;
+        Limits::check_count("participants", new.participants.len(), limits.participants)?;
+        limits.check_metadata(new.metadata.as_ref())?;
         if new
             .participants
             .iter()
-            .any(|name| name.len() > LONGEST_NAME)
+            .any(|name| name.len() > MAX_PARTICIPANT_BYTES)
         {
             return Err(HubError::TooLarge {
                 what: "the name of a participant",
-                limit: LONGEST_NAME,
+                limit: MAX_PARTICIPANT_BYTES,
             });
         }
         let now = self.now();
         let stream = Stream {
-            id: made_id(StreamId::new(self.new_id(now)))?,
+            id: internal_id(StreamId::new(self.new_id(now)))?,
             owner: caller.principal.clone(),
             participants: new.participants,
             state: StreamState::Active,
@@ -69,43 +69,43 @@ impl Hub {
         };
         self.write_stream(stream, Vec::new(), body)
             .await
-            .map_err(contended)
+            .map_err(map_conflict)
     }
 
-    /// A stream.
+    /// Returns a stream.
     ///
     /// # Errors
-    /// There is none with this id that the caller has to do with.
+    /// There is no stream with this id that the caller may see.
     pub async fn stream(&self, caller: &Caller, id: &StreamId) -> Result<Stream, HubError> {
-        let found = self.store().stream(id).await?;
-        caller.stream(found.ok_or_else(|| HubError::StreamNotFound(id.clone()))?)
+        let stream = self.store().stream(id).await?;
+        caller.authorize_stream(stream.ok_or_else(|| HubError::StreamNotFound(id.clone()))?)
     }
 
-    /// Says something on a stream, or a piece of something; `last` completes it. Answers the stream
-    /// as it is then: its `seq` is the number under which everybody sees what was said.
+    /// Posts a message, or a piece of one, on a stream; `last` completes it. Returns the stream after the change: its
+    /// `seq` is the sequence number of the chunk.
     ///
     /// # Errors
-    /// The stream is not the caller's to speak on, or takes nothing now.
-    pub async fn speak(
+    /// The caller may not post on the stream, or the stream is not active.
+    pub async fn post_chunk(
         &self,
         caller: &Caller,
         id: &StreamId,
         message: Message,
         last: bool,
     ) -> Result<Stream, HubError> {
-        self.inner.limits.message(&message)?;
-        for _ in 0..ROUNDS {
+        self.inner.limits.check_message(&message)?;
+        for _ in 0..MAX_CAS_RETRIES {
             let stream = self.active_stream(caller, id).await?;
-            let (body, blobs) = chunk_of(&stream, &caller.principal, message.clone(), last);
-            match self.write_stream(stream, blobs, body).await {
+            let (chunk, blobs) = build_chunk(&stream, &caller.principal, message.clone(), last);
+            match self.write_stream(stream, blobs, chunk).await {
                 Err(StoreError::Conflict) => {}
-                written => return written.map_err(contended),
+                written => return written.map_err(map_conflict),
             }
         }
         Err(HubError::Contended)
     }
 
-    /// A stream that takes messages, moved to the present.
+    /// Returns an active stream with its `updated_at` set to now.
     async fn active_stream(&self, caller: &Caller, id: &StreamId) -> Result<Stream, HubError> {
         let mut stream = self.stream(caller, id).await?;
         let state = stream.state;
@@ -119,34 +119,35 @@ impl Hub {
         Ok(stream)
     }
 
-    /// Moves a stream to another state: pauses it, resumes it, or ends it for good.
+    /// Changes the state of a stream: pauses, resumes or closes it.
     ///
     /// # Errors
-    /// The stream is not the caller's, or cannot move there from where it is.
-    pub async fn move_stream(
+    /// The stream is not the caller's, or the transition is not allowed.
+    pub async fn set_stream_state(
         &self,
         caller: &Caller,
         id: &StreamId,
         to: StreamState,
         reason: Option<&str>,
     ) -> Result<Stream, HubError> {
-        self.move_stream_if(caller, id, to, reason, |_| true).await
+        self.set_stream_state_if(caller, id, to, reason, |_| true)
+            .await
     }
 
-    /// The same, if the reason for it still holds.
-    pub(super) async fn move_stream_if(
+    /// Like [`Self::set_stream_state`], if the condition still holds.
+    pub(super) async fn set_stream_state_if(
         &self,
         caller: &Caller,
         id: &StreamId,
         to: StreamState,
         reason: Option<&str>,
-        still: impl Fn(&Stream) -> bool,
+        condition: impl Fn(&Stream) -> bool,
     ) -> Result<Stream, HubError> {
-        self.inner.limits.reason(reason)?;
-        for _ in 0..ROUNDS {
+        self.inner.limits.check_reason(reason)?;
+        for _ in 0..MAX_CAS_RETRIES {
             let mut stream = self.stream(caller, id).await?;
             let from = stream.state;
-            if !stream_may_move(from, to) || !still(&stream) {
+            if !can_stream_transition(from, to) || !condition(&stream) {
                 return Err(HubError::StreamNotActive {
                     id: id.clone(),
                     state: from,
@@ -163,27 +164,27 @@ impl Hub {
             };
             match self.write_stream(stream, Vec::new(), body).await {
                 Err(StoreError::Conflict) => {}
-                written => return written.map_err(contended),
+                written => return written.map_err(map_conflict),
             }
         }
         Err(HubError::Contended)
     }
 
-    /// Writes a stream as it is to be, with the one event that made it so.
+    /// Writes a stream with one event.
     async fn write_stream(
         &self,
         mut stream: Stream,
-        more: Vec<Op>,
+        extra_ops: Vec<Op>,
         body: EventBody,
     ) -> Result<Stream, StoreError> {
-        let (ops, signals) = next_stream(&mut stream, more, vec![body]);
+        let (ops, signals) = advance_stream(&mut stream, extra_ops, vec![body]);
         self.commit(stream.updated_at, None, ops, signals).await?;
         Ok(stream)
     }
 }
 
-/// A message as a chunk of a stream, and the blobs to keep for it.
-fn chunk_of(
+/// Builds a chunk event from a message, and the operations that store its blobs.
+fn build_chunk(
     stream: &Stream,
     from: &PrincipalId,
     message: Message,
@@ -193,8 +194,8 @@ fn chunk_of(
         Some(_) => message,
         None => message.with_timestamp(stream.updated_at),
     };
-    let (chunk, blobs) = Packed::pack(message);
-    let keep = |blob| Op::PutBlob {
+    let (chunk, blobs) = Offloaded::offload(message);
+    let put_blob = |blob| Op::PutBlob {
         subject: Subject::Stream(stream.id.clone()),
         blob,
     };
@@ -203,32 +204,32 @@ fn chunk_of(
         chunk,
         last,
     };
-    (body, blobs.into_iter().map(keep).collect())
+    (body, blobs.into_iter().map(put_blob).collect())
 }
 
-/// Moves a stream on by some events, and gives all that is written for it and who hears of it.
-fn next_stream(
+/// Advances a stream by some events, and returns the operations and the signals to commit.
+fn advance_stream(
     stream: &mut Stream,
-    more: Vec<Op>,
+    extra_ops: Vec<Op>,
     bodies: Vec<EventBody>,
-) -> (Vec<Op>, Vec<Emitted>) {
+) -> (Vec<Op>, Vec<Emission>) {
     let is_new = stream.revision == 0;
-    let first = stream.seq + 1;
+    let first_seq = stream.seq + 1;
     stream.revision += 1;
     stream.seq += u64::try_from(bodies.len()).unwrap_or(u64::MAX);
     let subject = Subject::Stream(stream.id.clone());
-    let mut heard_by = stream.participants.clone();
-    heard_by.push(stream.owner.to_string());
-    let head = Box::new(stream.clone());
-    let head = if is_new {
-        Op::CreateStream(head)
+    let mut receivers = stream.participants.clone();
+    receivers.push(stream.owner.to_string());
+    let stored = Box::new(stream.clone());
+    let stream_op = if is_new {
+        Op::CreateStream(stored)
     } else {
-        Op::UpdateStream(head)
+        Op::UpdateStream(stored)
     };
-    let mut ops = vec![head];
-    ops.extend(more);
+    let mut ops = vec![stream_op];
+    ops.extend(extra_ops);
     let mut signals = Vec::new();
-    for (seq, body) in (first..).zip(bodies) {
+    for (seq, body) in (first_seq..).zip(bodies) {
         let signal = event_topic(&subject, body.name())
             .zip(SignalId::new(format!("{}.{seq}", stream.id)).ok())
             .map(|(topic, id)| Signal {
@@ -238,8 +239,8 @@ fn next_stream(
                 at: stream.updated_at,
                 body: SignalBody::Event(subject.clone(), seq),
             });
-        let audience = Audience::Only(heard_by.clone());
-        signals.extend(signal.map(|signal| Emitted::Signal(signal, audience)));
+        let audience = SignalAudience::Only(receivers.clone());
+        signals.extend(signal.map(|signal| Emission::Signal(signal, audience)));
         ops.push(Op::AppendEvent(EventRow {
             subject: subject.clone(),
             seq,

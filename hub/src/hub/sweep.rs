@@ -1,4 +1,4 @@
-//! The sweep: ends what has run out, removes what need not be kept.
+//! Sweep: expires subscriptions, closes idle streams and purges old data.
 
 use super::Hub;
 use crate::access::Caller;
@@ -9,22 +9,24 @@ use crate::stream::Stream;
 use crate::topic::{Subscription, SubscriptionState};
 use interzone_protocol::vocab::StreamState;
 
-/// How many things are looked at in one step, so that nobody waits long behind it.
-const STEP: usize = 500;
+/// Number of items per step, so that other writers do not wait long.
+const SWEEP_BATCH_SIZE: usize = 500;
 
 impl Hub {
-    /// Does one step of the sweep: marks subscriptions whose time is over, closes streams that have
-    /// been silent too long, gives up what nobody fetches, and removes what the policy no longer keeps. Call it again while it
-    /// removes something; several nodes may do so at once.
+    /// Performs one step of the sweep: expires subscriptions, closes idle streams, dead-letters unfetched signals, and
+    /// removes data past its retention. Call it again while it removes something; several nodes may sweep concurrently.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn sweep(&self, caller: &Caller, retention: &Retention) -> Result<Purged, HubError> {
-        caller.decide()?;
+        caller.require_operator()?;
         self.expire_subscriptions(caller).await?;
         self.close_idle_streams(caller).await?;
-        self.give_up_unfetched(retention).await?;
-        Ok(self.store().purge(retention, self.now(), STEP).await?)
+        self.dead_letter_unfetched(retention).await?;
+        Ok(self
+            .store()
+            .purge(retention, self.now(), SWEEP_BATCH_SIZE)
+            .await?)
     }
 
     async fn expire_subscriptions(&self, caller: &Caller) -> Result<(), HubError> {
@@ -36,26 +38,27 @@ impl Hub {
                     owner: None,
                     state: Some(state),
                     offset,
-                    limit: STEP,
+                    limit: SWEEP_BATCH_SIZE,
                 };
                 let (page, _) = self.store().subscriptions(&query).await?;
-                let full = page.len() == STEP;
+                let is_full_page = page.len() == SWEEP_BATCH_SIZE;
                 offset += page.len();
                 for subscription in page {
                     if subscription.expires_at.is_some_and(|end| end <= now) {
                         let id = &subscription.id;
                         let to = SubscriptionState::Expired;
-                        // It may have been given more time meanwhile.
-                        let still =
-                            |known: &Subscription| known.expires_at.is_some_and(|end| end <= now);
-                        settled(
-                            self.move_subscription_if(caller, id, to, still, |_| {})
+                        // It may have been extended meanwhile.
+                        let is_expired = |current: &Subscription| {
+                            current.expires_at.is_some_and(|end| end <= now)
+                        };
+                        ignore_already_ended(
+                            self.set_subscription_state_if(caller, id, to, is_expired, |_| {})
                                 .await,
                         )?;
                         offset -= 1;
                     }
                 }
-                if !full {
+                if !is_full_page {
                     break;
                 }
             }
@@ -63,30 +66,39 @@ impl Hub {
         Ok(())
     }
 
-    /// Gives up signals that nobody has fetched for too long: a subscription that is forgotten must
-    /// not grow for ever.
-    async fn give_up_unfetched(&self, retention: &Retention) -> Result<(), HubError> {
+    /// Dead-letters signals that were not fetched for too long: an unused subscription must not grow without bound.
+    async fn dead_letter_unfetched(&self, retention: &Retention) -> Result<(), HubError> {
         let now = self.now();
-        let before = now.before(retention.unfetched);
-        for id in self.store().subscriptions_due(now, STEP).await? {
-            for delivery in self.store().unacked_signals(&id, 0, STEP).await? {
+        let before = now.minus(retention.unfetched);
+        for id in self
+            .store()
+            .subscriptions_due(now, SWEEP_BATCH_SIZE)
+            .await?
+        {
+            for delivery in self
+                .store()
+                .unacked_signals(&id, 0, SWEEP_BATCH_SIZE)
+                .await?
+            {
                 if delivery.signal.at >= before {
                     break;
                 }
-                self.store().bury_signal(&id, delivery.seq, now).await?;
+                self.store()
+                    .dead_letter_signal(&id, delivery.seq, now)
+                    .await?;
             }
         }
         Ok(())
     }
 
     async fn close_idle_streams(&self, caller: &Caller) -> Result<(), HubError> {
-        let before = self.now().before(self.inner.limits.stream_idle);
-        for stream in self.store().idle_streams(before, STEP).await? {
-            // Somebody may have spoken meanwhile.
-            let still = |known: &Stream| known.updated_at < before;
+        let before = self.now().minus(self.inner.limits.stream_idle_timeout);
+        for stream in self.store().idle_streams(before, SWEEP_BATCH_SIZE).await? {
+            // There may have been activity meanwhile.
+            let is_idle = |current: &Stream| current.updated_at < before;
             let (id, to) = (&stream.id, StreamState::Closed);
-            settled(
-                self.move_stream_if(caller, id, to, Some("idle"), still)
+            ignore_already_ended(
+                self.set_stream_state_if(caller, id, to, Some("idle"), is_idle)
                     .await,
             )?;
         }
@@ -94,9 +106,9 @@ impl Hub {
     }
 }
 
-/// Somebody else may have ended it meanwhile, which is as good.
-fn settled<T>(outcome: Result<T, HubError>) -> Result<(), HubError> {
-    match outcome {
+/// Ignores errors that mean that it was ended concurrently.
+fn ignore_already_ended<T>(result: Result<T, HubError>) -> Result<(), HubError> {
+    match result {
         Ok(_)
         | Err(
             HubError::SubscriptionNotReady { .. }

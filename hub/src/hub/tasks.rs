@@ -1,66 +1,66 @@
-//! Tasks: begin them, add to them, read them, call them off.
+//! Tasks: create, send messages, read, list and cancel.
 
 use super::Hub;
-use super::draft::Draft;
+use super::task_change::TaskChange;
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
 use crate::memory::ReadMemory;
-use crate::ports::{ClaimKey, Op, StoreError};
+use crate::ports::{IdempotencyClaim, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState, Timestamp};
 
-mod begin;
-mod new;
+mod create;
+mod new_task;
 
-pub use begin::Begun;
-pub use new::{NewTask, Once};
+pub use create::StartedTask;
+pub use new_task::{IdempotencyKey, NewTask};
 
-/// A task with what hangs on it.
+/// A task with its messages and artifacts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskDetail {
     /// The task.
     pub task: Task,
-    /// What is said about its state.
-    pub status: Option<Message>,
-    /// Its messages, oldest first; only the latest if fewer were asked for.
+    /// Message that accompanies its state.
+    pub status_message: Option<Message>,
+    /// Its messages, oldest first; only the latest if fewer were requested.
     pub messages: Vec<Message>,
     /// Its artifacts, oldest first.
     pub artifacts: Vec<Artifact>,
 }
 
-/// One page of a list.
+/// One page of a task list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskPage {
     /// The tasks.
     pub tasks: Vec<Task>,
-    /// Where the next page begins, if there may be one.
+    /// Start of the next page, if there may be one.
     pub next: Option<TaskCursor>,
 }
 
 impl Hub {
-    /// The id of a task that is about to be begun, for whoever wants to know it before.
+    /// Generates the id of a task about to be created, for callers that need it beforehand.
     ///
     /// # Errors
-    /// The id source is broken.
+    /// The id source returned an invalid id.
     pub fn new_task_id(&self) -> Result<TaskId, HubError> {
-        made_id(TaskId::new(self.new_id(self.now())))
+        internal_id(TaskId::new(self.new_id(self.now())))
     }
 
-    /// A task, without what hangs on it.
+    /// Returns a task without messages and artifacts.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see.
+    /// There is no task with this id that the caller may see.
     pub async fn task(&self, caller: &Caller, id: &TaskId) -> Result<Task, HubError> {
-        let found = self.store().task(id).await?;
-        caller.task(found.ok_or_else(|| HubError::TaskNotFound(id.clone()))?)
+        let task = self.store().task(id).await?;
+        caller.authorize_task(task.ok_or_else(|| HubError::TaskNotFound(id.clone()))?)
     }
 
-    /// A task with its latest messages, at most so many, and with its artifacts if they are wanted: a copy
-    /// of what [`Hub::task_view`] shows.
+    /// Returns a task with its latest messages, up to the given number, and with its artifacts if requested: a copy of
+    /// [`Hub::task_view`].
     ///
     /// # Errors
-    /// As [`Hub::task`].
+    /// See [`Hub::task`].
     pub async fn task_detail(
         &self,
         caller: &Caller,
@@ -72,10 +72,10 @@ impl Hub {
             .await
     }
 
-    /// As [`Hub::task_detail`], with memory for what is large reserved before it is read.
+    /// Like [`Hub::task_detail`], with memory for large contents reserved before they are read.
     ///
     /// # Errors
-    /// As [`Hub::task`], or there is no memory.
+    /// See [`Hub::task`]; or the memory budget is used up.
     pub async fn task_detail_within(
         &self,
         caller: &Caller,
@@ -88,17 +88,17 @@ impl Hub {
         Ok(view.await?.into_detail())
     }
 
-    /// Tasks that the caller may see, a page at a time: last changed first.
+    /// Lists tasks that the caller may see, page by page, last changed first.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn list_tasks(
         &self,
         caller: &Caller,
         query: TaskQuery,
     ) -> Result<TaskPage, HubError> {
-        let limit = query.limit.clamp(1, self.inner.limits.page.max(1));
-        let owner = caller.lists().or(query.owner);
+        let limit = query.limit.clamp(1, self.inner.limits.page_size.max(1));
+        let owner = caller.owner_filter().or(query.owner);
         let mut query = TaskQuery {
             owner,
             limit: limit + 1,
@@ -106,9 +106,9 @@ impl Hub {
         };
         query.states.dedup();
         let mut tasks = self.store().tasks(&query).await?;
-        let more = tasks.len() > limit;
+        let has_more = tasks.len() > limit;
         tasks.truncate(limit);
-        let last = tasks.last().filter(|_| more);
+        let last = tasks.last().filter(|_| has_more);
         let next = last.map(|task| TaskCursor {
             updated_at: task.updated_at,
             id: task.id.clone(),
@@ -116,127 +116,135 @@ impl Hub {
         Ok(TaskPage { tasks, next })
     }
 
-    /// How many tasks there are that the caller may see, of those the query selects.
+    /// Counts the tasks that the query selects and the caller may see.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn count_tasks(&self, caller: &Caller, query: TaskQuery) -> Result<u64, HubError> {
-        let owner = caller.lists().or(query.owner);
+        let owner = caller.owner_filter().or(query.owner);
         Ok(self
             .store()
             .count_tasks(&TaskQuery { owner, ..query })
             .await?)
     }
 
-    /// Adds a message to a task. One that waited for it goes on; one that is being worked at takes
-    /// the message up when its turn ends.
+    /// Adds a message to a task. A task that waited for input continues; a running one processes the message after the
+    /// current turn.
     ///
     /// # Errors
     /// The task is not the caller's, is finished, or has too many messages.
-    pub async fn send(
+    pub async fn send_message(
         &self,
         caller: &Caller,
         id: &TaskId,
         message: Message,
     ) -> Result<Task, HubError> {
-        self.add(caller, id, message, None, false).await
+        self.add_message(caller, id, message, None, false).await
     }
 
-    /// Answers a task that asked back, and only such a task: of several who answer at once, one is heard.
-    /// A repetition under the same key adds nothing.
+    /// Answers a task that requires input, and only such a task: of several concurrent answers, one succeeds. A
+    /// repetition with the same idempotency key has no effect.
     ///
     /// # Errors
-    /// As [`Hub::send`]; or the task has asked nothing, or has its answer.
-    pub async fn answer(
+    /// See [`Hub::send_message`]; or the task requires no input.
+    pub async fn answer_input(
         &self,
         caller: &Caller,
         id: &TaskId,
         message: Message,
-        once: Option<Once>,
+        idempotency_key: Option<IdempotencyKey>,
     ) -> Result<Task, HubError> {
-        self.add(caller, id, message, once, true).await
+        self.add_message(caller, id, message, idempotency_key, true)
+            .await
     }
 
-    async fn add(
+    async fn add_message(
         &self,
         caller: &Caller,
         id: &TaskId,
         message: Message,
-        once: Option<Once>,
-        only_if_asked: bool,
+        idempotency_key: Option<IdempotencyKey>,
+        requires_interrupted: bool,
     ) -> Result<Task, HubError> {
         let limits = &self.inner.limits;
-        limits.message(&message)?;
-        not_the_agents(&message)?;
-        let decide = |draft: &mut Draft| {
-            if let Some(once) = &once {
-                draft.op(claim(caller, once, id, draft.at));
+        limits.check_message(&message)?;
+        reject_agent_role(&message)?;
+        let decide = |change: &mut TaskChange| {
+            if let Some(idempotency_key) = &idempotency_key {
+                change.push_op(claim_op(caller, idempotency_key, id, change.at));
             }
-            let state = draft.task.state;
+            let state = change.task.state;
             if state.is_terminal() {
                 return Err(HubError::TaskFinished {
                     id: id.clone(),
                     state,
                 });
             }
-            if only_if_asked && !state.is_interrupted() {
-                return Err(HubError::IllegalMove {
+            if requires_interrupted && !state.is_interrupted() {
+                return Err(HubError::IllegalTransition {
                     from: state,
                     to: TaskState::Working,
                 });
             }
-            let count = usize::try_from(draft.task.messages).unwrap_or(usize::MAX);
-            Limits::count(
+            let count = usize::try_from(change.task.message_count).unwrap_or(usize::MAX);
+            Limits::check_count(
                 "messages of a task",
                 count.saturating_add(1),
                 limits.messages,
             )?;
-            draft.add_message(message.clone());
+            change.add_message(message.clone());
             if state.is_interrupted() {
-                draft.move_to(TaskState::Working, None)?;
-                draft.queue(self);
+                change.transition(TaskState::Working, None)?;
+                change.enqueue_work(self);
             }
             Ok(())
         };
         match self.change_task(Some(caller), id, None, decide).await {
-            Err(HubError::Store(StoreError::Claimed { .. })) => self.task(caller, id).await,
-            // It may be finished, or wait for nothing any more, because this was said before.
-            Err(error @ (HubError::TaskFinished { .. } | HubError::IllegalMove { .. })) => {
-                match &once {
-                    Some(once) => self.begun_by(caller, &once.key).await?.ok_or(error),
+            Err(HubError::Store(StoreError::KeyTaken { .. })) => self.task(caller, id).await,
+            // It may be finished, or no longer interrupted, because this message was added before.
+            Err(error @ (HubError::TaskFinished { .. } | HubError::IllegalTransition { .. })) => {
+                match &idempotency_key {
+                    Some(idempotency_key) => self
+                        .find_by_idempotency_key(caller, &idempotency_key.key)
+                        .await?
+                        .ok_or(error),
                     None => Err(error),
                 }
             }
-            changed => Ok(changed?.0),
+            result => Ok(result?.0),
         }
     }
 
-    /// The task that a call under this key began or added to, if there was such a call.
+    /// Returns the task that a call with this idempotency key created or added to, if there was such a call.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn begun_by(&self, caller: &Caller, key: &str) -> Result<Option<Task>, HubError> {
-        let key = once_key(caller, key);
-        let Some(id) = self.store().claimed(&key, self.now()).await? else {
+    /// The store operation failed.
+    pub async fn find_by_idempotency_key(
+        &self,
+        caller: &Caller,
+        key: &str,
+    ) -> Result<Option<Task>, HubError> {
+        let key = idempotency_storage_key(caller, key);
+        let Some(id) = self.store().claimed_value(&key, self.now()).await? else {
             return Ok(None);
         };
-        let task = self.task(caller, &made_id(TaskId::new(id))?).await?;
+        let task = self.task(caller, &internal_id(TaskId::new(id))?).await?;
         Ok(Some(task))
     }
 
-    /// Calls a task off, at once. Calling it off again changes nothing.
+    /// Cancels a task at once. Idempotent.
     ///
     /// # Errors
-    /// The task is not the caller's, or has ended in another way.
+    /// The task is not the caller's, or has finished in another state.
     pub async fn cancel(
         &self,
         caller: &Caller,
         id: &TaskId,
         reason: Option<&str>,
     ) -> Result<Task, HubError> {
-        self.inner.limits.reason(reason)?;
-        let decide = |draft: &mut Draft| {
-            let state = draft.task.state;
+        self.inner.limits.check_reason(reason)?;
+        let decide = |change: &mut TaskChange| {
+            let state = change.task.state;
             if state == TaskState::Canceled {
                 return Ok(());
             }
@@ -246,19 +254,19 @@ impl Hub {
                     state,
                 });
             }
-            draft.move_to(TaskState::Canceled, reason.map(Message::user_text))?;
-            draft.op(Op::EndWork(id.clone()));
+            change.transition(TaskState::Canceled, reason.map(Message::user_text))?;
+            change.push_op(Op::DequeueWork(id.clone()));
             Ok(())
         };
         Ok(self.change_task(Some(caller), id, None, decide).await?.0)
     }
 }
 
-/// What the agent says comes from its runs. A caller who could speak for it would forge its words, and
-/// nobody would answer them.
-pub(super) fn not_the_agents(message: &Message) -> Result<(), HubError> {
+/// Rejects messages with the agent role. Only runs write agent messages; a caller could otherwise forge them, and they
+/// would never be answered.
+pub(super) fn reject_agent_role(message: &Message) -> Result<(), HubError> {
     if message.role() == Role::Agent {
-        let reason = "only the agent itself speaks as the agent; use user or system";
+        let reason = "the agent role is reserved for agents; use user or system";
         return Err(HubError::Invalid {
             field: "role",
             reason,
@@ -267,8 +275,9 @@ pub(super) fn not_the_agents(message: &Message) -> Result<(), HubError> {
     Ok(())
 }
 
-/// Callers never share keys, however they spell them.
-fn once_key(caller: &Caller, key: &str) -> String {
+/// Storage key of an idempotency key. The length prefix makes keys of different callers distinct, whatever they
+/// contain.
+fn idempotency_storage_key(caller: &Caller, key: &str) -> String {
     format!(
         "once/{}/{}/{key}",
         caller.principal.as_str().len(),
@@ -276,19 +285,19 @@ fn once_key(caller: &Caller, key: &str) -> String {
     )
 }
 
-/// Takes the key of a call that may be repeated, for the task that it is about.
-fn claim(caller: &Caller, once: &Once, task: &TaskId, at: Timestamp) -> Op {
-    Op::Claim(ClaimKey {
-        key: once_key(caller, &once.key),
+/// Claims the idempotency key of a call for its task.
+fn claim_op(caller: &Caller, idempotency_key: &IdempotencyKey, task: &TaskId, at: Timestamp) -> Op {
+    Op::ClaimKey(IdempotencyClaim {
+        key: idempotency_storage_key(caller, &idempotency_key.key),
         value: task.to_string(),
-        expires_at: at.after(once.keep),
+        expires_at: at.plus(idempotency_key.retention),
     })
 }
 
-/// An id of our own making, which only a broken id source could get wrong.
-pub(super) fn made_id<T, E>(id: Result<T, E>) -> Result<T, HubError> {
+/// Unwraps an id made by the hub, which only a broken id source can make invalid.
+pub(super) fn internal_id<T, E>(id: Result<T, E>) -> Result<T, HubError> {
     id.map_err(|_| HubError::Invalid {
         field: "id",
-        reason: "the id source made an unusable id",
+        reason: "the id source returned an invalid id",
     })
 }

@@ -1,38 +1,42 @@
-//! Topics: subscribe, decide on subscriptions, publish, deliver, acknowledge.
+//! Topics: subscribe, approve, publish, deliver, acknowledge.
 
-use super::tasks::made_id;
-use super::{Audience, Emitted, Hub, ROUNDS, contended};
+use super::tasks::internal_id;
+use super::{Emission, Hub, MAX_CAS_RETRIES, SignalAudience, map_conflict};
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
 use crate::outbox::RetryPolicy;
 use crate::ports::{Op, StoreError, SubscriptionQuery};
-use crate::topic::{Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState};
-use interzone_protocol::vocab::{Json, SignalId, SubscriptionId, Timestamp, Topic, TopicPattern};
+use crate::topic::{
+    AckOutcome, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState,
+};
+use interzone_protocol::vocab::{
+    SignalId, SubscriptionId, Timestamp, Topic, TopicPattern, VerbatimJson,
+};
 use std::time::Duration;
 
-/// A subscription to ask for.
+/// A subscription to request.
 #[derive(Clone, Debug)]
 pub struct NewSubscription {
-    /// Which topics.
+    /// Topic patterns.
     pub patterns: Vec<TopicPattern>,
-    /// Whether somebody must approve it first.
+    /// True if an operator must approve it first.
     pub needs_approval: bool,
-    /// How signals get there and why they are wanted.
-    pub about: Option<Json>,
-    /// When it ends by itself.
+    /// Delivery settings and purpose, interpreted by the dialect only.
+    pub dialect_data: Option<VerbatimJson>,
+    /// Expiry time, if any.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What became of a signal.
+/// Result of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// How many subscriptions it is for.
+pub struct PublishResult {
+    /// Number of subscriptions that it is delivered to.
     pub deliveries: usize,
 }
 
 impl Hub {
-    /// Asks for a subscription.
+    /// Requests a subscription.
     ///
     /// # Errors
     /// It has no patterns or too many, or the caller has too many subscriptions.
@@ -48,66 +52,73 @@ impl Hub {
                 reason: "name at least one topic",
             });
         }
-        Limits::count(
+        Limits::check_count(
             "topics of a subscription",
             new.patterns.len(),
             limits.patterns,
         )?;
-        limits.about("what is said of the subscription", new.about.as_ref())?;
-        let mine = SubscriptionQuery {
+        limits.check_target(
+            "the settings of the subscription",
+            new.dialect_data.as_ref(),
+        )?;
+        let query = SubscriptionQuery {
             owner: Some(caller.principal.clone()),
             ..Default::default()
         };
-        let (_, count) = self.store().subscriptions(&mine).await?;
+        let (_, count) = self.store().subscriptions(&query).await?;
         let count = usize::try_from(count)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
-        Limits::count("subscriptions", count, limits.subscriptions)?;
+        Limits::check_count("subscriptions", count, limits.subscriptions)?;
         let now = self.now();
         let state = match new.needs_approval {
             true => SubscriptionState::Pending,
             false => SubscriptionState::Active,
         };
         let subscription = Subscription {
-            id: made_id(SubscriptionId::new(format!("sub_{}", self.new_id(now))))?,
+            id: internal_id(SubscriptionId::new(format!("sub_{}", self.new_id(now))))?,
             owner: caller.principal.clone(),
             patterns: new.patterns,
-            allowed: None,
+            allowed_patterns: None,
             state,
-            about: new.about,
+            dialect_data: new.dialect_data,
             created_at: now,
             expires_at: new.expires_at,
             revision: 1,
         };
         let op = Op::CreateSubscription(Box::new(subscription.clone()));
-        self.write_subscription(now, op).await.map_err(contended)?;
+        self.write_subscription(now, op)
+            .await
+            .map_err(map_conflict)?;
         Ok(subscription)
     }
 
-    /// A subscription.
+    /// Returns a subscription.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see.
+    /// There is no subscription with this id that the caller may see.
     pub async fn subscription(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
     ) -> Result<Subscription, HubError> {
-        let found = self.store().subscription(id).await?;
-        caller.subscription(found.ok_or_else(|| HubError::SubscriptionNotFound(id.clone()))?)
+        let subscription = self.store().subscription(id).await?;
+        caller.authorize_subscription(
+            subscription.ok_or_else(|| HubError::SubscriptionNotFound(id.clone()))?,
+        )
     }
 
-    /// Subscriptions that the caller may see, oldest first, and how many there are in all.
+    /// Lists subscriptions that the caller may see, oldest first, with their total number.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store operation failed.
     pub async fn list_subscriptions(
         &self,
         caller: &Caller,
         query: SubscriptionQuery,
     ) -> Result<(Vec<Subscription>, u64), HubError> {
-        let owner = caller.lists().or(query.owner);
-        let limit = query.limit.clamp(1, self.inner.limits.page.max(1));
+        let owner = caller.owner_filter().or(query.owner);
+        let limit = query.limit.clamp(1, self.inner.limits.page_size.max(1));
         Ok(self
             .store()
             .subscriptions(&SubscriptionQuery {
@@ -118,10 +129,10 @@ impl Hub {
             .await?)
     }
 
-    /// Approves a subscription, perhaps for fewer topics or for a shorter time than it asked for.
+    /// Approves a subscription, optionally with fewer topics or an earlier expiry than requested.
     ///
     /// # Errors
-    /// The caller may not decide, or the subscription does not wait for it.
+    /// The caller is not an operator, or the subscription is not pending.
     pub async fn approve(
         &self,
         caller: &Caller,
@@ -129,60 +140,60 @@ impl Hub {
         allowed: Option<Vec<TopicPattern>>,
         expires_at: Option<Timestamp>,
     ) -> Result<Subscription, HubError> {
-        caller.decide()?;
+        caller.require_operator()?;
         let patterns = allowed.as_ref().map_or(0, Vec::len);
-        Limits::count(
+        Limits::check_count(
             "topics of a subscription",
             patterns,
             self.inner.limits.patterns,
         )?;
-        self.move_subscription(caller, id, SubscriptionState::Active, |subscription| {
-            subscription.allowed.clone_from(&allowed);
+        self.set_subscription_state(caller, id, SubscriptionState::Active, |subscription| {
+            subscription.allowed_patterns.clone_from(&allowed);
             subscription.expires_at = expires_at.or(subscription.expires_at);
         })
         .await
     }
 
-    /// Does not approve a subscription.
+    /// Denies a subscription.
     ///
     /// # Errors
-    /// As [`Hub::approve`].
+    /// See [`Hub::approve`].
     pub async fn deny(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
     ) -> Result<Subscription, HubError> {
-        caller.decide()?;
-        self.move_subscription(caller, id, SubscriptionState::Denied, |_| {})
+        caller.require_operator()?;
+        self.set_subscription_state(caller, id, SubscriptionState::Denied, |_| {})
             .await
     }
 
-    /// Takes an approval back.
+    /// Revokes an approval.
     ///
     /// # Errors
-    /// The caller may not decide, or the subscription is not active.
+    /// The caller is not an operator, or the subscription is not active.
     pub async fn revoke(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
     ) -> Result<Subscription, HubError> {
-        caller.decide()?;
-        self.move_subscription(caller, id, SubscriptionState::Revoked, |_| {})
+        caller.require_operator()?;
+        self.set_subscription_state(caller, id, SubscriptionState::Revoked, |_| {})
             .await
     }
 
-    /// Ends a subscription, or some of its topics; it is gone when none is left. Answers what is left
-    /// of it.
+    /// Removes a subscription, or some of its topics; it is removed when no topic remains. Returns the remaining
+    /// subscription.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see.
+    /// There is no subscription with this id that the caller may see.
     pub async fn unsubscribe(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         topics: Option<&[TopicPattern]>,
     ) -> Result<Option<Subscription>, HubError> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_CAS_RETRIES {
             let mut subscription = self.subscription(caller, id).await?;
             if let Some(topics) = topics {
                 subscription
@@ -190,22 +201,22 @@ impl Hub {
                     .retain(|pattern| !topics.contains(pattern));
             }
             subscription.revision += 1;
-            let left =
+            let remaining =
                 (topics.is_some() && !subscription.patterns.is_empty()).then_some(subscription);
-            let op = match left.clone() {
+            let op = match remaining.clone() {
                 None => Op::RemoveSubscription(id.clone()),
-                Some(left) => Op::UpdateSubscription(Box::new(left)),
+                Some(remaining) => Op::UpdateSubscription(Box::new(remaining)),
             };
             match self.write_subscription(self.now(), op).await {
-                Ok(()) => return Ok(left),
+                Ok(()) => return Ok(remaining),
                 Err(StoreError::Conflict) => {}
-                Err(error) => return Err(contended(error)),
+                Err(error) => return Err(map_conflict(error)),
             }
         }
         Err(HubError::Contended)
     }
 
-    /// Publishes a signal. It is durable for every subscription it is for when this returns.
+    /// Publishes a signal. It is durable for every matching subscription when this returns.
     ///
     /// # Errors
     /// It is too large.
@@ -214,14 +225,14 @@ impl Hub {
         caller: &Caller,
         topic: Topic,
         id: SignalId,
-        body: Json,
-    ) -> Result<Published, HubError> {
-        self.inner.limits.signal(&body)?;
-        // What happens to tasks and streams is told by the hub itself, to those it concerns.
+        body: VerbatimJson,
+    ) -> Result<PublishResult, HubError> {
+        self.inner.limits.check_signal(&body)?;
+        // Signals about tasks and streams are published by the hub itself, to their owners and participants.
         if matches!(topic.segments().next(), Some("task" | "stream")) {
             return Err(HubError::Invalid {
                 field: "topic",
-                reason: "topics that begin with task or stream are the hub's own",
+                reason: "topics that begin with task or stream are reserved",
             });
         }
         let at = self.now();
@@ -233,40 +244,42 @@ impl Hub {
             at,
             body: SignalBody::Sent(body),
         };
-        let emitted = vec![Emitted::Signal(signal, Audience::All)];
+        let emissions = vec![Emission::Signal(signal, SignalAudience::All)];
         let deliveries = self
-            .commit(at, None, Vec::new(), emitted)
+            .commit(at, None, Vec::new(), emissions)
             .await
-            .map_err(contended)?;
-        Ok(Published { deliveries })
+            .map_err(map_conflict)?;
+        Ok(PublishResult { deliveries })
     }
 
-    /// Signals that are due for a subscription, in their order, counted as one more attempt each.
-    /// What is not acknowledged is due again after a while, and given up after too many attempts.
+    /// Claims due signals of a subscription, in order; each claim counts as an attempt. Unacknowledged signals are
+    /// due again after a delay, and dead-lettered after too many attempts.
     ///
     /// # Errors
     /// There is no such subscription that the caller may see, or it is not active.
-    pub async fn take_signals(
+    pub async fn claim_signals(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         policy: &RetryPolicy,
         limit: usize,
     ) -> Result<Vec<SignalDelivery>, HubError> {
-        self.live_subscription(caller, id).await?;
+        self.active_subscription(caller, id).await?;
         let now = self.now();
         let random = self.inner.ids.random();
-        // The last wait goes for all further attempts, so there need not be one for each.
-        let mut waits: Vec<Duration> = (1..policy.attempts.min(64))
-            .filter_map(|attempt| policy.wait_after(attempt, random))
+        // The last delay applies to all further attempts, so there need not be one for each.
+        let mut delays: Vec<Duration> = (1..policy.max_attempts.min(64))
+            .filter_map(|attempt| policy.delay_after(attempt, random))
             .collect();
-        // After the last attempt there is a last wait too, in which an acknowledgement may come.
-        waits.push(policy.longest);
-        let taken = self.store().claim_signals(id, now, &waits, limit).await?;
-        let mut due = Vec::with_capacity(taken.len());
-        for delivery in taken {
-            if delivery.attempt > policy.attempts {
-                self.store().bury_signal(id, delivery.seq, now).await?;
+        // The last attempt has a delay too, in which it may be acknowledged.
+        delays.push(policy.max_delay);
+        let claimed = self.store().claim_signals(id, now, &delays, limit).await?;
+        let mut due = Vec::with_capacity(claimed.len());
+        for delivery in claimed {
+            if delivery.attempt > policy.max_attempts {
+                self.store()
+                    .dead_letter_signal(id, delivery.seq, now)
+                    .await?;
             } else {
                 due.push(delivery);
             }
@@ -274,7 +287,7 @@ impl Hub {
         Ok(due)
     }
 
-    /// Signals of a subscription that are not acknowledged, in their order, from after a number on.
+    /// Returns unacknowledged signals of a subscription, in order, after a sequence number.
     ///
     /// # Errors
     /// There is no such subscription that the caller may see, or it is not active.
@@ -285,12 +298,11 @@ impl Hub {
         after: u64,
         limit: usize,
     ) -> Result<Vec<SignalDelivery>, HubError> {
-        self.live_subscription(caller, id).await?;
+        self.active_subscription(caller, id).await?;
         Ok(self.store().unacked_signals(id, after, limit).await?)
     }
 
-    /// Acknowledges signals, and answers for each in its place; for one that is named twice, the same
-    /// both times.
+    /// Acknowledges signals and returns one outcome per id, in order; duplicate ids get the same outcome.
     ///
     /// # Errors
     /// There is no such subscription that the caller may see.
@@ -299,29 +311,32 @@ impl Hub {
         caller: &Caller,
         id: &SubscriptionId,
         signals: &[SignalId],
-    ) -> Result<Vec<Acked>, HubError> {
+    ) -> Result<Vec<AckOutcome>, HubError> {
         self.subscription(caller, id).await?;
-        let mut once: Vec<SignalId> = signals.to_vec();
-        once.sort();
-        once.dedup();
-        let answers = self.store().ack_signals(id, &once, self.now()).await?;
-        let answer = |signal| {
-            let place = once.binary_search(signal).ok()?;
-            answers.get(place).copied()
+        let mut unique_ids: Vec<SignalId> = signals.to_vec();
+        unique_ids.sort();
+        unique_ids.dedup();
+        let outcomes = self
+            .store()
+            .ack_signals(id, &unique_ids, self.now())
+            .await?;
+        let outcome = |signal| {
+            let index = unique_ids.binary_search(signal).ok()?;
+            outcomes.get(index).copied()
         };
         Ok(signals
             .iter()
-            .map(|signal| answer(signal).unwrap_or(Acked::Unknown))
+            .map(|signal| outcome(signal).unwrap_or(AckOutcome::Unknown))
             .collect())
     }
 
-    async fn live_subscription(
+    async fn active_subscription(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
     ) -> Result<Subscription, HubError> {
         let subscription = self.subscription(caller, id).await?;
-        if subscription.is_live(self.now()) {
+        if subscription.is_active(self.now()) {
             return Ok(subscription);
         }
         let state = match subscription.state {
@@ -334,30 +349,30 @@ impl Hub {
         })
     }
 
-    async fn move_subscription(
+    async fn set_subscription_state(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         to: SubscriptionState,
         change: impl Fn(&mut Subscription),
     ) -> Result<Subscription, HubError> {
-        self.move_subscription_if(caller, id, to, |_| true, change)
+        self.set_subscription_state_if(caller, id, to, |_| true, change)
             .await
     }
 
-    /// Moves a subscription to another state, if it may go there and the reason for it still holds.
-    pub(super) async fn move_subscription_if(
+    /// Changes the state of a subscription, if the transition is allowed and the condition still holds.
+    pub(super) async fn set_subscription_state_if(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         to: SubscriptionState,
-        still: impl Fn(&Subscription) -> bool,
+        condition: impl Fn(&Subscription) -> bool,
         change: impl Fn(&mut Subscription),
     ) -> Result<Subscription, HubError> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_CAS_RETRIES {
             let mut subscription = self.subscription(caller, id).await?;
             let state = subscription.state;
-            if !state.may_become(to) || !still(&subscription) {
+            if !state.can_become(to) || !condition(&subscription) {
                 return Err(HubError::SubscriptionNotReady {
                     id: id.clone(),
                     state,
@@ -370,16 +385,16 @@ impl Hub {
             match self.write_subscription(self.now(), op).await {
                 Ok(()) => return Ok(subscription),
                 Err(StoreError::Conflict) => {}
-                Err(error) => return Err(contended(error)),
+                Err(error) => return Err(map_conflict(error)),
             }
         }
         Err(HubError::Contended)
     }
 
     async fn write_subscription(&self, at: Timestamp, op: Op) -> Result<(), StoreError> {
-        let written = self.commit(at, None, vec![op], Vec::new()).await;
-        // What is in memory is older than what was just written.
-        self.inner.matcher.forget();
-        written.map(|_| ())
+        let result = self.commit(at, None, vec![op], Vec::new()).await;
+        // The cached subscriptions are out of date now.
+        self.inner.matcher.invalidate();
+        result.map(|_| ())
     }
 }

@@ -1,4 +1,4 @@
-//! A task as somebody looks at it, without a copy where none is needed.
+//! Read-only view of a task that shares the store's snapshot where possible.
 
 use super::Hub;
 use super::tasks::TaskDetail;
@@ -6,43 +6,42 @@ use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::size_of_parts;
 use crate::memory::ReadMemory;
-use crate::packed::{HasParts, Packed};
+use crate::offload::{HasParts, Offloaded};
 use crate::ports::TaskRead;
-use crate::task::{Task, WholeTask};
-use interzone_protocol::vocab::{Artifact, Json, Message, TaskId};
+use crate::task::{Task, TaskSnapshot};
+use interzone_protocol::vocab::{Artifact, Message, TaskId, VerbatimJson};
 use std::sync::Arc;
 
-/// How many bytes of a task are read without memory being reserved for them. Requests that read no more are bounded
-/// by their number.
-const UNRESERVED: usize = 64 * 1024;
+/// Number of bytes of a task that are read without a memory reservation. Requests that read no more are bounded by
+/// their number.
+const UNRESERVED_BYTES: usize = 64 * 1024;
 
-/// How often a task is read again that has grown since its size was known.
-const ROUNDS: usize = 4;
+/// Maximum number of retries for a task that has grown since its size was read.
+const MAX_READ_RETRIES: usize = 4;
 
-/// A task with what hangs on it, shared with whoever else looks at it. [`TaskView::into_detail`] makes
-/// it one's own.
+/// A task with its messages and artifacts, shared with other readers. [`TaskView::into_detail`] makes an owned copy.
 #[derive(Clone, Debug)]
-pub struct TaskView(Inner);
+pub struct TaskView(TaskViewRepr);
 
 #[derive(Clone, Debug)]
-enum Inner {
-    /// As the store has it: nothing of it is elsewhere.
+enum TaskViewRepr {
+    /// The store's snapshot, which has no offloaded contents.
     Shared {
-        whole: Arc<WholeTask>,
-        /// How many messages are not shown.
+        snapshot: Arc<TaskSnapshot>,
+        /// Number of oldest messages that are hidden.
         skip: usize,
         artifacts: bool,
     },
-    /// Put together.
-    Unpacked(Box<TaskDetail>),
+    /// An owned copy with restored contents.
+    Restored(Box<TaskDetail>),
 }
 
 impl Hub {
-    /// A task with its latest messages, at most so many, and with its artifacts if they are wanted, all
-    /// as they were at one moment. The fastest way to read a task.
+    /// Returns a consistent view of a task with its latest messages, up to the given number, and with its artifacts if
+    /// requested. The fastest way to read a task.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see.
+    /// There is no task with this id that the caller may see.
     pub async fn task_view(
         &self,
         caller: &Caller,
@@ -54,10 +53,10 @@ impl Hub {
             .await
     }
 
-    /// As [`Hub::task_view`], with memory for what is large reserved before it is read.
+    /// Like [`Hub::task_view`], with memory for large contents reserved before they are read.
     ///
     /// # Errors
-    /// As [`Hub::task_view`], or there is no memory.
+    /// See [`Hub::task_view`]; or the memory budget is used up.
     pub async fn task_view_within(
         &self,
         caller: &Caller,
@@ -67,60 +66,70 @@ impl Hub {
         memory: Option<&dyn ReadMemory>,
     ) -> Result<TaskView, HubError> {
         let latest = u32::try_from(latest_messages).unwrap_or(u32::MAX);
-        let whole = self
-            .whole_task(caller, id, latest, artifacts, memory)
+        let snapshot = self
+            .task_snapshot(caller, id, latest, artifacts, memory)
             .await?;
-        let skip = whole.messages.len().saturating_sub(latest_messages);
-        let shown = whole.messages.get(skip..).unwrap_or_default();
-        let complete = shown.iter().all(Packed::is_complete)
-            && whole.task.status.iter().all(Packed::is_complete)
-            && (!artifacts || whole.artifacts.iter().all(Packed::is_complete));
-        if complete {
-            // What is small enough to be kept in its row adds up too.
+        let skip = snapshot.messages.len().saturating_sub(latest_messages);
+        let shown = snapshot.messages.get(skip..).unwrap_or_default();
+        let is_inline = shown.iter().all(Offloaded::is_inline)
+            && snapshot
+                .task
+                .status_message
+                .iter()
+                .all(Offloaded::is_inline)
+            && (!artifacts || snapshot.artifacts.iter().all(Offloaded::is_inline));
+        if is_inline {
+            // Many small inline contents add up too.
             let limits = &self.inner.limits;
-            limits.read(inline(shown))?;
+            limits.read(inline_bytes(shown))?;
             if artifacts {
-                limits.read(inline(&whole.artifacts))?;
+                limits.read(inline_bytes(&snapshot.artifacts))?;
             }
-            return Ok(TaskView(Inner::Shared {
-                whole,
+            return Ok(TaskView(TaskViewRepr::Shared {
+                snapshot,
                 skip,
                 artifacts,
             }));
         }
-        // Boxed, to keep the future of the usual case small.
-        Box::pin(self.unpacked(&whole, skip, artifacts, memory)).await
+        // Boxed to keep the future of the common case small.
+        Box::pin(self.restored_view(&snapshot, skip, artifacts, memory)).await
     }
 
-    /// A task with its large contents put back.
-    async fn unpacked(
+    /// Builds a view with restored contents.
+    async fn restored_view(
         &self,
-        whole: &WholeTask,
+        snapshot: &TaskSnapshot,
         skip: usize,
         artifacts: bool,
         memory: Option<&dyn ReadMemory>,
     ) -> Result<TaskView, HubError> {
-        let shown = whole.messages.get(skip..).unwrap_or_default();
-        let mut blobs: Vec<_> = shown.iter().flat_map(Packed::blob_ids).collect();
-        blobs.extend(whole.task.status.iter().flat_map(Packed::blob_ids));
+        let shown = snapshot.messages.get(skip..).unwrap_or_default();
+        let mut blobs: Vec<_> = shown.iter().flat_map(Offloaded::blob_ids).collect();
+        blobs.extend(
+            snapshot
+                .task
+                .status_message
+                .iter()
+                .flat_map(Offloaded::blob_ids),
+        );
         if artifacts {
-            blobs.extend(whole.artifacts.iter().flat_map(Packed::blob_ids));
+            blobs.extend(snapshot.artifacts.iter().flat_map(Offloaded::blob_ids));
         }
-        self.reserve_for(&blobs, memory).await?;
-        let messages = self.unpack(shown.to_vec()).await?;
+        self.reserve_blobs(&blobs, memory).await?;
+        let messages = self.restore_all(shown.to_vec()).await?;
         let artifacts = if artifacts {
-            self.unpack(whole.artifacts.clone()).await?
+            self.restore_all(snapshot.artifacts.clone()).await?
         } else {
             Vec::new()
         };
-        let task = whole.task.clone();
-        let status = match task.status.clone() {
-            Some(status) => Some(self.unpack_one(status).await?),
+        let task = snapshot.task.clone();
+        let status = match task.status_message.clone() {
+            Some(status) => Some(self.restore(status).await?),
             None => None,
         };
-        Ok(TaskView(Inner::Unpacked(Box::new(TaskDetail {
+        Ok(TaskView(TaskViewRepr::Restored(Box::new(TaskDetail {
             task,
-            status,
+            status_message: status,
             messages,
             artifacts,
         }))))
@@ -128,66 +137,70 @@ impl Hub {
 }
 
 impl Hub {
-    /// A task with its latest messages, at most so many or a few more, and its artifacts, all without
-    /// their large contents, for callers that need only some of those. Memory for the rest is reserved before it is read.
+    /// Returns a task with at least its latest messages, up to about the given number, and its artifacts, all without
+    /// offloaded contents, for callers that need only some of those. Memory for everything else is reserved before it
+    /// is read.
     ///
     /// # Errors
-    /// There is none with this id that the caller may see, or there is no memory.
-    pub async fn task_packed(
+    /// There is no task with this id that the caller may see, or the memory budget is used up.
+    pub async fn task_without_blobs(
         &self,
         caller: &Caller,
         id: &TaskId,
         latest_messages: u32,
         memory: Option<&dyn ReadMemory>,
-    ) -> Result<Arc<WholeTask>, HubError> {
-        self.whole_task(caller, id, latest_messages, true, memory)
+    ) -> Result<Arc<TaskSnapshot>, HubError> {
+        self.task_snapshot(caller, id, latest_messages, true, memory)
             .await
     }
 
-    /// A task as the store has it. Where memory is metered it is reserved before more than [`UNRESERVED`] bytes are
-    /// read, for what is read and for what is written of it.
-    async fn whole_task(
+    /// Returns the store's snapshot of a task. With a memory budget, memory is reserved before more than
+    /// [`UNRESERVED_BYTES`] are read, for reading and for serializing.
+    async fn task_snapshot(
         &self,
         caller: &Caller,
         id: &TaskId,
         latest: u32,
         artifacts: bool,
         memory: Option<&dyn ReadMemory>,
-    ) -> Result<Arc<WholeTask>, HubError> {
-        let unknown = || HubError::TaskNotFound(id.clone());
-        let mut most = match memory {
-            Some(_) => UNRESERVED,
+    ) -> Result<Arc<TaskSnapshot>, HubError> {
+        let not_found = || HubError::TaskNotFound(id.clone());
+        let mut max_bytes = match memory {
+            Some(_) => UNRESERVED_BYTES,
             None => usize::MAX,
         };
-        for _ in 0..ROUNDS {
-            let read = self.store().whole_task(id, latest, artifacts, most).await?;
-            let bytes = match read.ok_or_else(unknown)? {
-                TaskRead::Task(whole) if caller.sees(&whole.task) => return Ok(whole),
-                TaskRead::Task(_) => return Err(unknown()),
-                TaskRead::Larger(bytes) => bytes,
+        for _ in 0..MAX_READ_RETRIES {
+            let read = self
+                .store()
+                .task_snapshot(id, latest, artifacts, max_bytes)
+                .await?;
+            let bytes = match read.ok_or_else(not_found)? {
+                TaskRead::Task(snapshot) if caller.can_see(&snapshot.task) => return Ok(snapshot),
+                TaskRead::Task(_) => return Err(not_found()),
+                TaskRead::TooLarge(bytes) => bytes,
             };
-            // Whether it is the caller's comes before how large it is.
+            // Authorization comes before the size limit.
             self.task(caller, id).await?;
-            // Its messages or its artifacts alone are more than may be read.
+            // At least its messages or its artifacts alone exceed the limit.
             self.inner.limits.read(bytes / 2)?;
-            let more = match most {
-                UNRESERVED => bytes,
+            let additional = match max_bytes {
+                UNRESERVED_BYTES => bytes,
                 before => bytes.saturating_sub(before),
             };
             if let Some(memory) = memory
-                && !memory.reserve(more.saturating_mul(2)).await
+                && !memory.reserve(additional.saturating_mul(2)).await
             {
                 return Err(HubError::NoMemory);
             }
-            most = bytes;
+            max_bytes = bytes;
         }
         Err(HubError::Contended)
     }
 }
 
-/// The bytes of what is not elsewhere.
-fn inline<T: HasParts>(packed: &[Packed<T>]) -> usize {
-    let parts = packed.iter().map(|one| one.without_large().parts());
+/// Size of the inline contents in bytes.
+fn inline_bytes<T: HasParts>(items: &[Offloaded<T>]) -> usize {
+    let parts = items.iter().map(|item| item.inline().parts());
     parts.map(size_of_parts).sum()
 }
 
@@ -195,69 +208,71 @@ impl TaskView {
     /// The task.
     pub fn task(&self) -> &Task {
         match &self.0 {
-            Inner::Shared { whole, .. } => &whole.task,
-            Inner::Unpacked(detail) => &detail.task,
+            TaskViewRepr::Shared { snapshot, .. } => &snapshot.task,
+            TaskViewRepr::Restored(detail) => &detail.task,
         }
     }
 
-    /// What is said about its state.
-    pub fn status(&self) -> Option<&Message> {
+    /// Message that accompanies its state.
+    pub fn status_message(&self) -> Option<&Message> {
         match &self.0 {
-            Inner::Shared { whole, .. } => whole.task.status.as_ref().map(Packed::without_large),
-            Inner::Unpacked(detail) => detail.status.as_ref(),
+            TaskViewRepr::Shared { snapshot, .. } => {
+                snapshot.task.status_message.as_ref().map(Offloaded::inline)
+            }
+            TaskViewRepr::Restored(detail) => detail.status_message.as_ref(),
         }
     }
 
-    /// Its messages, oldest first; only the latest if fewer were asked for.
+    /// Its messages, oldest first; only the latest if fewer were requested.
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
-        let (shared, own): (&[Packed<Message>], &[Message]) = match &self.0 {
-            Inner::Shared { whole, skip, .. } => {
-                (whole.messages.get(*skip..).unwrap_or_default(), &[])
+        let (shared, owned): (&[Offloaded<Message>], &[Message]) = match &self.0 {
+            TaskViewRepr::Shared { snapshot, skip, .. } => {
+                (snapshot.messages.get(*skip..).unwrap_or_default(), &[])
             }
-            Inner::Unpacked(detail) => (&[], &detail.messages),
+            TaskViewRepr::Restored(detail) => (&[], &detail.messages),
         };
-        shared.iter().map(Packed::without_large).chain(own)
+        shared.iter().map(Offloaded::inline).chain(owned)
     }
 
-    /// Its artifacts, oldest first, if they were asked for.
+    /// Its artifacts, oldest first, if they were requested.
     pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
-        let (shared, own): (&[Packed<Artifact>], &[Artifact]) = match &self.0 {
-            Inner::Shared {
-                whole,
+        let (shared, owned): (&[Offloaded<Artifact>], &[Artifact]) = match &self.0 {
+            TaskViewRepr::Shared {
+                snapshot,
                 artifacts: true,
                 ..
-            } => (&whole.artifacts, &[]),
-            Inner::Shared { .. } => (&[], &[]),
-            Inner::Unpacked(detail) => (&[], &detail.artifacts),
+            } => (&snapshot.artifacts, &[]),
+            TaskViewRepr::Shared { .. } => (&[], &[]),
+            TaskViewRepr::Restored(detail) => (&[], &detail.artifacts),
         };
-        shared.iter().map(Packed::without_large).chain(own)
+        shared.iter().map(Offloaded::inline).chain(owned)
     }
 
-    /// The whole of it in the form of this name, as somebody has written it before, or as it is written
-    /// now. Nothing if some of it is not shown, or not shared.
-    pub fn written(
+    /// Returns the cached rendering of the task in this format; renders it now if there is none yet. `None` if the
+    /// view is partial or not shared.
+    pub fn cached_rendering(
         &self,
-        form: &'static str,
-        write: impl FnOnce() -> Option<Json>,
-    ) -> Option<&Json> {
+        format: &'static str,
+        render: impl FnOnce() -> Option<VerbatimJson>,
+    ) -> Option<&VerbatimJson> {
         match &self.0 {
-            Inner::Shared {
-                whole,
+            TaskViewRepr::Shared {
+                snapshot,
                 skip: 0,
                 artifacts: true,
-            } => whole.written.once(form, write),
+            } => snapshot.rendering.get_or_render(format, render),
             _ => None,
         }
     }
 
-    /// A copy that one may take apart.
+    /// Converts to an owned copy.
     pub fn into_detail(self) -> TaskDetail {
-        if let Inner::Unpacked(detail) = self.0 {
+        if let TaskViewRepr::Restored(detail) = self.0 {
             return *detail;
         }
         TaskDetail {
             task: self.task().clone(),
-            status: self.status().cloned(),
+            status_message: self.status_message().cloned(),
             messages: self.messages().cloned().collect(),
             artifacts: self.artifacts().cloned().collect(),
         }

@@ -1,8 +1,8 @@
-//! Watching: first what has happened, then what happens, without a gap and without repetition.
+//! Watches: replay of past events followed by live ones, without gaps or duplicates.
 
 use super::Hub;
 use crate::access::Caller;
-use crate::bus::News;
+use crate::bus::BusMessage;
 use crate::error::HubError;
 use crate::event::{Event, EventBody, Subject};
 use interzone_protocol::vocab::{StreamState, TaskId};
@@ -14,71 +14,70 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a watcher relies on being told before it looks by itself, if nobody passes on what the
-/// store hints at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which a watcher polls the log if the store's change hints are not forwarded.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The same if somebody does: then it is only in case that a hint was lost. Ten thousand idle
-/// watchers must not keep a store busy.
-const LOOK_SELDOM: Duration = Duration::from_secs(30);
+/// Poll interval if they are forwarded: only in case a hint was lost. Ten thousand idle watchers must not keep a store
+/// busy.
+const FORWARDED_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// By how much the waits of watchers who came together differ at most, in milliseconds.
-const SPREAD: u64 = 15_000;
+/// Maximum jitter of the poll interval in milliseconds, so that watchers started together do not poll together.
+const POLL_JITTER_MILLIS: u64 = 15_000;
 
-/// How many events are read from the log at once, at most.
-const PAGE: usize = 16;
+/// Maximum number of events read from the log at once.
+const MAX_READ_EVENTS: usize = 16;
 
-/// How many bytes of them wait to be shown, one event aside. The rest is read again when it is its turn: a
-/// watcher that is not read would hold it all that time.
-const BACKLOG_BYTES: usize = 64 * 1024;
+/// Maximum bytes of the backlog, not counting one event. The remainder is read again later: a slow client would
+/// otherwise hold it in memory all that time.
+const MAX_BACKLOG_BYTES: usize = 64 * 1024;
 
-/// What a watcher sees.
+/// Item of a watch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
-    /// An event, in its turn. Growing text that was shown live before is left out of it.
+pub enum WatchItem {
+    /// An event, in order. Text that was already sent as live deltas is removed from it.
     Event(Arc<Event>),
-    /// A piece of an answer, ahead of its event. It has no number: a watcher who comes back names the
-    /// last event it saw.
-    Text {
-        /// Which run of the agent it belongs to.
+    /// A live text delta, ahead of its event. It has no sequence number: a client that reconnects names the last
+    /// event it received.
+    TextDelta {
+        /// The agent run it belongs to.
         run: u64,
-        /// How many bytes there were before.
+        /// Byte offset at which the text is appended.
         offset: u64,
-        /// What was added.
+        /// The appended text.
         delta: Arc<str>,
     },
 }
 
-/// A view of one subject's log that stays open.
+/// A watch on one subject's log.
 pub struct Watch {
     hub: Hub,
     subject: Subject,
-    news: broadcast::Receiver<News>,
-    read: VecDeque<Arc<Event>>,
-    /// How many events are read next: fewer where they are large.
-    page: usize,
-    /// The number of the last event shown.
-    last: u64,
-    /// Whether the log may hold more than has been read.
-    look: bool,
-    /// Rings when it is time to look by itself, however often the waiting is broken off and begun again.
-    /// It is kept: setting a timer for each event would cost a crowd more than the event does.
-    alone: Pin<Box<Sleep>>,
-    over: bool,
-    text: Text,
+    receiver: broadcast::Receiver<BusMessage>,
+    backlog: VecDeque<Arc<Event>>,
+    /// Number of events to read next: fewer where they are large.
+    page_size: usize,
+    /// Sequence number of the last event returned.
+    last_seq: u64,
+    /// True if the log may contain unread events.
+    must_read: bool,
+    /// Timer of the next poll; survives canceled waits. It is reused, because setting a timer for each event would
+    /// cost more than the event itself when there are many watchers.
+    poll_timer: Pin<Box<Sleep>>,
+    is_over: bool,
+    text_cursor: TextCursor,
 }
 
-/// How much of the present run's answer has been shown.
+/// Position in the current run's answer text up to which it has been returned.
 #[derive(Default)]
-struct Text {
+struct TextCursor {
     run: u64,
-    shown: u64,
+    shown_bytes: u64,
 }
 
 impl Hub {
-    /// Watches a task or stream from after event number `after` on; zero shows all.
+    /// Watches a task or stream from after sequence number `after` on; zero replays all events.
     ///
-    /// It ends when the subject does, once the last event has been shown.
+    /// The watch ends with the subject, after its last event.
     ///
     /// # Errors
     /// There is no such subject that the caller may see.
@@ -88,8 +87,8 @@ impl Hub {
         subject: Subject,
         after: u64,
     ) -> Result<Watch, HubError> {
-        // Listening begins before the log is read, so that nothing falls between the two.
-        let news = self.inner.bus.listen(&subject);
+        // Subscribe before the log is read, so that no event is missed in between.
+        let receiver = self.inner.bus.subscribe(&subject);
         match &subject {
             Subject::Task(id) => drop(self.task(caller, id).await?),
             Subject::Stream(id) => drop(self.stream(caller, id).await?),
@@ -97,168 +96,181 @@ impl Hub {
         Ok(Watch {
             hub: self.clone(),
             subject,
-            news,
-            read: VecDeque::new(),
-            page: PAGE,
-            last: after,
-            look: true,
-            alone: Box::pin(sleep_until(self.look_at())),
-            over: false,
-            text: Text::default(),
+            receiver,
+            backlog: VecDeque::new(),
+            page_size: MAX_READ_EVENTS,
+            last_seq: after,
+            must_read: true,
+            poll_timer: Box::pin(sleep_until(self.next_poll())),
+            is_over: false,
+            text_cursor: TextCursor::default(),
         })
     }
 
-    /// Watches a task that is about to be begun under this id, from its first event on. Nothing has
-    /// happened to it, so nothing is read until something was missed.
-    pub fn watch_new(&self, id: TaskId) -> Watch {
+    /// Watches a task about to be created with this id, from its first event on. There are no past events, so the log
+    /// is read only after a live one was missed.
+    pub fn watch_from_creation(&self, id: TaskId) -> Watch {
         let subject = Subject::Task(id);
         Watch {
-            news: self.inner.bus.listen(&subject),
+            receiver: self.inner.bus.subscribe(&subject),
             hub: self.clone(),
             subject,
-            read: VecDeque::new(),
-            page: PAGE,
-            last: 0,
-            look: false,
-            alone: Box::pin(sleep_until(self.look_at())),
-            over: false,
-            text: Text::default(),
+            backlog: VecDeque::new(),
+            page_size: MAX_READ_EVENTS,
+            last_seq: 0,
+            must_read: false,
+            poll_timer: Box::pin(sleep_until(self.next_poll())),
+            is_over: false,
+            text_cursor: TextCursor::default(),
         }
     }
 
-    /// When a watcher who has just looked looks again by itself.
-    fn look_at(&self) -> Instant {
-        let wait = if self.inner.bus.is_fed() {
-            LOOK_SELDOM + Duration::from_millis(self.inner.ids.random() % SPREAD)
+    /// Time of the next poll of a watcher that has just read the log.
+    fn next_poll(&self) -> Instant {
+        let interval = if self.inner.bus.is_forwarding() {
+            FORWARDED_POLL_INTERVAL
+                + Duration::from_millis(self.inner.ids.random() % POLL_JITTER_MILLIS)
         } else {
-            LOOK_EVERY
+            POLL_INTERVAL
         };
-        Instant::now() + wait
+        Instant::now() + interval
     }
 
-    /// Whether a subject whose log has nothing after `last` will never have anything more.
-    async fn is_over(&self, subject: &Subject, last: u64) -> Result<bool, HubError> {
+    /// Returns true if a subject whose log has no event after `last` will never have one.
+    async fn has_ended(&self, subject: &Subject, last_seq: u64) -> Result<bool, HubError> {
         Ok(match subject {
             Subject::Task(id) => match self.store().task(id).await? {
                 None => true,
-                Some(task) => task.state.is_terminal() && self.nothing_after(subject, last).await?,
+                Some(task) => {
+                    task.state.is_terminal() && self.is_log_empty_after(subject, last_seq).await?
+                }
             },
             Subject::Stream(id) => match self.store().stream(id).await? {
                 None => true,
                 Some(stream) => {
-                    stream.state == StreamState::Closed && self.nothing_after(subject, last).await?
+                    stream.state == StreamState::Closed
+                        && self.is_log_empty_after(subject, last_seq).await?
                 }
             },
         })
     }
 
-    /// Looks again: what ended the subject may have been written since the log was read.
-    async fn nothing_after(&self, subject: &Subject, last: u64) -> Result<bool, HubError> {
-        Ok(self.store().events(subject, last, 1).await?.is_empty())
+    /// Reads again: the final event may have been written since the log was read.
+    async fn is_log_empty_after(&self, subject: &Subject, last_seq: u64) -> Result<bool, HubError> {
+        Ok(self.store().events(subject, last_seq, 1).await?.is_empty())
     }
 }
 
 impl Watch {
-    /// What is watched.
+    /// The watched subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// The number of the last event shown: where to go on after an interruption.
+    /// Sequence number of the last event returned: where to resume after an interruption.
     pub fn position(&self) -> u64 {
-        self.last
+        self.last_seq
     }
 
-    /// What is seen next; nothing when there will be nothing more. It may be dropped while waiting,
-    /// and called again.
+    /// Returns the next item; `None` at the end. Cancel safe.
     ///
     /// # Errors
-    /// The store did not do it. Calling it again goes on where it was.
-    pub async fn next(&mut self) -> Result<Option<Seen>, HubError> {
+    /// The store operation failed. Calling it again continues at the same position.
+    pub async fn next(&mut self) -> Result<Option<WatchItem>, HubError> {
         loop {
-            if let Some(event) = self.read.pop_front() {
-                if self.read.is_empty() {
-                    // What was read at once may have been much; waiting needs no room for it.
-                    self.read = VecDeque::new();
+            if let Some(event) = self.backlog.pop_front() {
+                if self.backlog.is_empty() {
+                    // The backlog may have been large; release its memory while waiting.
+                    self.backlog = VecDeque::new();
                 }
-                return Ok(Some(self.show(event)));
+                return Ok(Some(self.emit(event)));
             }
-            if self.over {
+            if self.is_over {
                 return Ok(None);
             }
-            if self.look {
-                // Boxed: reading takes room, and most watchers only wait.
-                Box::pin(self.read_on()).await?;
+            if self.must_read {
+                // Boxed: the future is large, and most watchers only wait.
+                Box::pin(self.read_log()).await?;
                 continue;
             }
-            let news = tokio::select! {
+            let received = tokio::select! {
                 biased;
-                news = self.news.recv() => news,
-                () = self.alone.as_mut() => {
-                    self.look = true;
+                news = self.receiver.recv() => news,
+                () = self.poll_timer.as_mut() => {
+                    self.must_read = true;
                     continue;
                 }
             };
-            match news {
-                Err(RecvError::Lagged(_)) => self.look = true,
-                // What this node wrote was told as an event, ahead of the store's own hint.
-                Ok(News::Look(seq)) => self.look |= seq > self.last,
+            match received {
+                Err(RecvError::Lagged(_)) => self.must_read = true,
+                // This node's own events were published before the store's hint.
+                Ok(BusMessage::LogAdvanced(seq)) => self.must_read |= seq > self.last_seq,
                 Err(RecvError::Closed) => {
-                    self.news = self.hub.inner.bus.listen(&self.subject);
-                    self.look = true;
+                    self.receiver = self.hub.inner.bus.subscribe(&self.subject);
+                    self.must_read = true;
                 }
-                Ok(News::Event(event)) => {
-                    if Some(event.seq) == self.last.checked_add(1) {
-                        return Ok(Some(self.show(event)));
+                Ok(BusMessage::Event(event)) => {
+                    if Some(event.seq) == self.last_seq.checked_add(1) {
+                        return Ok(Some(self.emit(event)));
                     }
-                    // Either it has been shown, or something between it and the last was missed.
-                    self.look |= event.seq > self.last;
+                    // Either it was returned before, or an event before it was missed.
+                    self.must_read |= event.seq > self.last_seq;
                 }
-                Ok(News::Text { run, offset, delta }) => {
-                    if let Some(seen) = self.text.live(run, offset, &delta) {
-                        return Ok(Some(seen));
+                Ok(BusMessage::TextDelta { run, offset, delta }) => {
+                    if let Some(item) = self.text_cursor.advance_live(run, offset, &delta) {
+                        return Ok(Some(item));
                     }
                 }
             }
         }
     }
 
-    /// Reads what the log has after the last event that was shown.
-    async fn read_on(&mut self) -> Result<(), HubError> {
+    /// Reads events after the last one returned.
+    async fn read_log(&mut self) -> Result<(), HubError> {
         let store = self.hub.store();
-        let events = store.events(&self.subject, self.last, self.page).await?;
+        let events = store
+            .events(&self.subject, self.last_seq, self.page_size)
+            .await?;
         if !events.is_empty() {
             let found = events.len();
-            self.read = within(events, BACKLOG_BYTES).map(Arc::new).collect();
-            let kept = self.read.len();
-            self.look = kept < found || found == self.page;
-            self.page = if kept < found { kept } else { self.page * 2 }.clamp(1, PAGE);
+            self.backlog = take_within_bytes(events, MAX_BACKLOG_BYTES)
+                .map(Arc::new)
+                .collect();
+            let buffered = self.backlog.len();
+            self.must_read = buffered < found || found == self.page_size;
+            self.page_size = if buffered < found {
+                buffered
+            } else {
+                self.page_size * 2
+            }
+            .clamp(1, MAX_READ_EVENTS);
             return Ok(());
         }
-        // The log has no more: either more will come, or the subject is over, or gone, and retention
-        // has taken the events that would have said so.
-        self.over = self.hub.is_over(&self.subject, self.last).await?;
-        self.look = false;
-        self.alone.as_mut().reset(self.hub.look_at());
+        // The log is at its end: either more events will follow, or the subject has ended, or it was removed and
+        // retention has deleted its final events.
+        self.is_over = self.hub.has_ended(&self.subject, self.last_seq).await?;
+        self.must_read = false;
+        self.poll_timer.as_mut().reset(self.hub.next_poll());
         Ok(())
     }
 
-    fn show(&mut self, event: Arc<Event>) -> Seen {
-        self.last = event.seq;
-        self.over |= match &event.body {
+    fn emit(&mut self, event: Arc<Event>) -> WatchItem {
+        self.last_seq = event.seq;
+        self.is_over |= match &event.body {
             EventBody::State { to, .. } => to.is_terminal(),
             EventBody::StreamState { to, .. } => *to == StreamState::Closed,
             _ => false,
         };
-        Seen::Event(match &event.body {
+        WatchItem::Event(match &event.body {
             EventBody::Text { run, offset, delta } => {
-                match self.text.logged(*run, *offset, delta) {
+                match self.text_cursor.advance_logged(*run, *offset, delta) {
                     None => event,
-                    Some(left) => Arc::new(Event {
+                    Some(remainder) => Arc::new(Event {
                         body: EventBody::Text {
                             run: *run,
-                            offset: offset + u64::try_from(delta.len() - left.len()).unwrap_or(0),
-                            delta: left.to_owned(),
+                            offset: offset
+                                + u64::try_from(delta.len() - remainder.len()).unwrap_or(0),
+                            delta: remainder.to_owned(),
                         },
                         ..(*event).clone()
                     }),
@@ -269,53 +281,60 @@ impl Watch {
     }
 }
 
-/// The first of these events: as many as have so many bytes, and at least one.
-fn within(events: Vec<Event>, bytes: usize) -> impl Iterator<Item = Event> {
+/// Takes the first events up to this many bytes, but at least one.
+fn take_within_bytes(events: Vec<Event>, bytes: usize) -> impl Iterator<Item = Event> {
     let mut total = 0_usize;
     events
         .into_iter()
         .enumerate()
         .map_while(move |(index, event)| {
-            total = total.saturating_add(event.body.bytes());
+            total = total.saturating_add(event.body.approximate_bytes());
             (index == 0 || total <= bytes).then_some(event)
         })
 }
 
-impl Text {
-    /// Live text that goes on where what was shown ends. What comes too early is left for the log.
-    fn live(&mut self, run: u64, offset: u64, delta: &Arc<str>) -> Option<Seen> {
+impl TextCursor {
+    /// Returns the new part of a live delta that continues the returned text. A delta that arrives too early is left
+    /// to the log.
+    fn advance_live(&mut self, run: u64, offset: u64, delta: &Arc<str>) -> Option<WatchItem> {
         if run > self.run {
-            *self = Self { run, shown: 0 };
+            *self = Self {
+                run,
+                shown_bytes: 0,
+            };
         }
-        if run < self.run || offset > self.shown {
+        if run < self.run || offset > self.shown_bytes {
             return None;
         }
-        let known = usize::try_from(self.shown - offset).ok()?;
-        let new = delta.get(known..).filter(|new| !new.is_empty())?;
-        let seen = Seen::Text {
+        let skip = usize::try_from(self.shown_bytes - offset).ok()?;
+        let unseen = delta.get(skip..).filter(|new| !new.is_empty())?;
+        let item = WatchItem::TextDelta {
             run,
-            offset: self.shown,
-            delta: new.into(),
+            offset: self.shown_bytes,
+            delta: unseen.into(),
         };
-        self.shown += u64::try_from(new.len()).ok()?;
-        Some(seen)
+        self.shown_bytes += u64::try_from(unseen.len()).ok()?;
+        Some(item)
     }
 
-    /// What of a logged piece has not been shown live, if that is not all of it.
-    fn logged<'d>(&mut self, run: u64, offset: u64, delta: &'d str) -> Option<&'d str> {
+    /// Returns the part of a logged delta that was not returned live, if that is not all of it.
+    fn advance_logged<'d>(&mut self, run: u64, offset: u64, delta: &'d str) -> Option<&'d str> {
         if run > self.run {
-            *self = Self { run, shown: 0 };
+            *self = Self {
+                run,
+                shown_bytes: 0,
+            };
         }
         if run < self.run {
             return None;
         }
         let end = offset + u64::try_from(delta.len()).unwrap_or(0);
-        let known = usize::try_from(self.shown.saturating_sub(offset)).unwrap_or(usize::MAX);
-        self.shown = self.shown.max(end);
-        if known == 0 {
+        let skip = usize::try_from(self.shown_bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+        self.shown_bytes = self.shown_bytes.max(end);
+        if skip == 0 {
             None
         } else {
-            Some(delta.get(known..).unwrap_or_default())
+            Some(delta.get(skip..).unwrap_or_default())
         }
     }
 }

@@ -1,178 +1,178 @@
-//! A commit: everything that one decision of the hub changes, written whole or not at all.
+//! A commit: all changes of one hub operation, written atomically.
 
+use crate::conversation::ThreadOrigin;
 use crate::event::{EventBody, Subject};
 use crate::fairness::WorkOwner;
+use crate::offload::{Blob, Offloaded};
 use crate::outbox::OutboxEntry;
-use crate::packed::{Blob, Packed};
 use crate::stream::Stream;
-use crate::talk::Asking;
-use crate::task::{Push, Task};
+use crate::task::{PushSubscription, Task};
 use crate::topic::{Signal, Subscription};
 use interzone_protocol::vocab::{
     AgentId, Artifact, ArtifactId, Message, Priority, SubscriptionId, TaskId, Timestamp,
 };
 use std::sync::Arc;
 
-/// Everything that one decision changes.
+/// All changes of one hub operation.
 ///
-/// The preconditions (fence, epoch, revisions, claims) are all checked inside the transaction that
-/// writes; if one fails, nothing is written. The operations are applied in their order.
+/// The preconditions (fence, epoch, revisions, idempotency keys) are checked inside the transaction that writes;
+/// if one fails, nothing is written. The operations are applied in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
-    /// A name for this commit that no other has. A store that lost its connection while
-    /// committing uses it to find out whether it did.
+    /// Unique id of this commit. A store that lost its connection while committing uses it to find out whether
+    /// the commit happened.
     pub id: String,
-    /// When the decision was made.
+    /// Time of the operation.
     pub at: Timestamp,
     /// The lease that must still be held; else [`Fenced`](super::StoreError::Fenced).
     pub fence: Option<Fence>,
-    /// The epoch of the subscriptions that signals were matched against; if there is a newer one,
+    /// The subscription epoch that signals were matched against; if there is a newer one,
     /// [`StaleSubscriptions`](super::StoreError::StaleSubscriptions).
     pub epoch: Option<u64>,
-    /// What is written.
+    /// The operations.
     pub ops: Vec<Op>,
 }
 
-/// The proof that a worker still holds the task it writes about.
+/// Fencing token: proves that a worker still holds the task it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The task.
     pub task_id: TaskId,
     /// The node that claimed it.
     pub node: String,
-    /// The number of the claim. A claim made later has a higher one, so this one no longer counts.
-    /// It counts for as long as there is none, even if its lease is over: nobody else is at it.
+    /// The claim number. A later claim has a higher number and invalidates this one. Without a later claim it stays
+    /// valid even after its lease has expired, because no other node works on the task.
     pub claim: u64,
 }
 
-/// One thing to write.
+/// One operation of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Takes a key that nobody has taken (or whose taking has expired), or fails with
-    /// [`Claimed`](super::StoreError::Claimed).
-    Claim(ClaimKey),
+    /// Claims an unused (or expired) idempotency key, or fails with
+    /// [`KeyTaken`](super::StoreError::KeyTaken).
+    ClaimKey(IdempotencyClaim),
     /// Adds a task. Fails with [`Conflict`](super::StoreError::Conflict) if the id is taken.
     CreateTask(Arc<Task>),
-    /// Puts a task in the place of its revision before (`revision - 1`). Fails with
-    /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
+    /// Replaces the task's previous revision (`revision - 1`). Fails with
+    /// [`Conflict`](super::StoreError::Conflict) if that is not the stored one.
     UpdateTask(Arc<Task>),
-    /// Notes in which thread a task was asked for, and by whom. A task has one such note: a second one
-    /// fails with [`Conflict`](super::StoreError::Conflict).
-    NoteQuestion {
+    /// Records the thread and user that a task originates from. A second record for the same task fails with
+    /// [`Conflict`](super::StoreError::Conflict).
+    RecordThread {
         /// The task.
         task_id: TaskId,
-        /// Where, and by whom.
-        asking: Box<Asking>,
+        /// The thread and user.
+        origin: Box<ThreadOrigin>,
     },
-    /// Adds a message to a task. A place that is taken fails with
+    /// Adds a message to a task. An index that is taken fails with
     /// [`Conflict`](super::StoreError::Conflict).
     AddMessage {
         /// The task.
         task_id: TaskId,
-        /// Its place, counted from zero.
+        /// Index in the history, from zero.
         index: u32,
         /// The message.
-        message: Packed<Message>,
+        message: Offloaded<Message>,
     },
-    /// Puts a message in the place of the one that is there. Where there is none, it fails with
+    /// Replaces the message with this index. If there is none, it fails with
     /// [`Conflict`](super::StoreError::Conflict).
     ReplaceMessage {
         /// The task.
         task_id: TaskId,
-        /// Its place, counted from zero.
+        /// Index in the history, from zero.
         index: u32,
         /// The message.
-        message: Packed<Message>,
+        message: Offloaded<Message>,
     },
-    /// Adds an artifact to a task, or puts it in the place of the one with its id.
+    /// Adds an artifact to a task, or replaces the one with the same id.
     PutArtifact {
         /// The task.
         task_id: TaskId,
         /// Its id.
         artifact_id: ArtifactId,
-        /// The artifact, whole.
-        artifact: Packed<Artifact>,
+        /// The complete artifact.
+        artifact: Offloaded<Artifact>,
     },
-    /// Keeps a blob, unless it is kept already, and notes that a subject needs it.
+    /// Stores a blob unless it exists, and adds a reference from a subject.
     PutBlob {
-        /// Who needs it.
+        /// The referencing subject.
         subject: Subject,
         /// The blob.
         blob: Blob,
     },
     /// Adds a stream. Fails with [`Conflict`](super::StoreError::Conflict) if the id is taken.
     CreateStream(Box<Stream>),
-    /// As [`Op::UpdateTask`], for streams.
+    /// Like [`Op::UpdateTask`], for streams.
     UpdateStream(Box<Stream>),
-    /// Adds an event to a log. Its number is decided by whoever holds the subject's revision; a
+    /// Appends an event to a log. The holder of the subject's revision assigns the sequence number; a
     /// number that is taken fails with [`Conflict`](super::StoreError::Conflict).
     AppendEvent(EventRow),
-    /// Puts a task into the queue behind those of its owner and priority, or back there with no lease and no
-    /// attempts, so that it is claimed when its [turn](crate::next_turn) comes. Claims made before no longer count. Fails with
+    /// Enqueues a task behind those of its owner and priority, or requeues it without lease and attempts, to be
+    /// claimed in order of its [turn](crate::next_turn). Invalidates earlier claims. Fails with
     /// [`Conflict`](super::StoreError::Conflict) if there is no such task.
-    QueueWork {
+    EnqueueWork {
         /// The task.
         task_id: TaskId,
-        /// Who is to do it.
+        /// The agent that is to do it.
         agent: AgentId,
-        /// Whose it is: owners take turns.
+        /// The owner, for fair queueing between owners.
         owner: WorkOwner,
-        /// How soon.
+        /// The priority.
         priority: Priority,
-        /// Not before this moment.
+        /// Earliest time at which it may be claimed.
         due_at: Timestamp,
     },
-    /// Takes a task out of the queue, whoever has it. Claims made before no longer count.
-    EndWork(TaskId),
-    /// Adds an entry to the outbox, unless its channel has one with its key, settled or not. An id
-    /// that another entry has fails with [`Conflict`](super::StoreError::Conflict).
-    Enqueue(Box<OutboxEntry>),
-    /// Adds a push subscription, or puts it in the place of the one with its id.
-    PutPush(Box<Push>),
-    /// Removes a push subscription, if it is there.
-    RemovePush {
+    /// Removes a task from the work queue, claimed or not. Invalidates earlier claims.
+    DequeueWork(TaskId),
+    /// Adds an entry to the outbox, unless its channel has one with the same key, settled or not. A duplicate id
+    /// fails with [`Conflict`](super::StoreError::Conflict).
+    EnqueueOutbox(Box<OutboxEntry>),
+    /// Adds a push subscription, or replaces the one with the same id.
+    PutPushSubscription(Box<PushSubscription>),
+    /// Removes a push subscription, if it exists.
+    RemovePushSubscription {
         /// The task.
         task_id: TaskId,
         /// The subscription.
         id: SubscriptionId,
     },
-    /// Adds a subscription, and raises the epoch. Fails with
+    /// Adds a subscription and increments the epoch. Fails with
     /// [`Conflict`](super::StoreError::Conflict) if the id is taken.
     CreateSubscription(Box<Subscription>),
-    /// Puts a subscription in the place of its revision before, and raises the epoch. Fails with
-    /// [`Conflict`](super::StoreError::Conflict) if that is not the one stored.
+    /// Replaces a subscription's previous revision and increments the epoch. Fails with
+    /// [`Conflict`](super::StoreError::Conflict) if that is not the stored one.
     UpdateSubscription(Box<Subscription>),
-    /// Removes a subscription and its deliveries, and raises the epoch. If it is not there, nothing
-    /// is removed, and the epoch may rise or not.
+    /// Removes a subscription and its deliveries and increments the epoch. If it does not exist, nothing is removed,
+    /// and the epoch may or may not be incremented.
     RemoveSubscription(SubscriptionId),
-    /// Keeps a signal once, and adds a delivery for each of these subscriptions that exists, due at
-    /// once, under that subscription's next number. One that is named twice counts once.
+    /// Stores a signal once and adds a delivery, due at once, for each of these subscriptions that exists, with
+    /// that subscription's next sequence number. Duplicate ids count once.
     Publish {
         /// The signal.
         signal: Box<Signal>,
-        /// For whom.
+        /// The receiving subscriptions.
         to: Vec<SubscriptionId>,
     },
 }
 
-/// A key to take, once.
+/// An idempotency key to claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimKey {
+pub struct IdempotencyClaim {
     /// The key.
     pub key: String,
-    /// What to tell those who come later.
+    /// The value returned to later claimers.
     pub value: String,
-    /// When it may be taken again.
+    /// Time after which the key may be claimed again.
     pub expires_at: Timestamp,
 }
 
-/// An event to write.
+/// An event to append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventRow {
-    /// Whose log.
+    /// The subject of the log.
     pub subject: Subject,
-    /// Its number there.
+    /// Sequence number in the log.
     pub seq: u64,
-    /// What happened; when is the commit's moment.
+    /// Content of the event; its time is that of the commit.
     pub body: EventBody,
 }

@@ -1,17 +1,17 @@
-//! Quotas as a store keeps them.
+//! Store port for rate quotas.
 
 use super::StoreError;
-use crate::quota::{Charge, Rate};
+use crate::gcra::{Charge, Rate};
 use async_trait::async_trait;
 use interzone_protocol::vocab::Timestamp;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// Quotas.
+/// Rate quotas per key.
 #[async_trait]
 pub trait QuotaStore: Send + Sync {
-    /// Charges a key by the rule of [`Rate::charge`].
+    /// Charges a key by [`Rate::charge`].
     ///
-    /// **Atomic:** charges of one key, from however many nodes, count one after another.
+    /// **Atomic:** concurrent charges of one key, from any number of nodes, are serialized.
     async fn charge(&self, key: &str, rate: Rate, cost: u32, now: Timestamp) -> Result<Charge>;
 }

@@ -1,39 +1,39 @@
-//! Records: small facts that somebody keeps by name, such as who may get a token. What is in them is
-//! their keeper's business.
+//! Store port for records: small values under a kind and a key, such as OAuth clients. Their content is opaque to the
+//! store.
 
 use super::StoreError;
 use async_trait::async_trait;
 use interzone_protocol::vocab::Timestamp;
 use std::sync::Arc;
 
-/// A record, as it is kept.
+/// A stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// What it says.
+pub struct StoredRecord {
+    /// Content of the record.
     pub value: Arc<str>,
-    /// Changes with every write. No record under the same name ever had the same number before, not
-    /// even one that was removed since.
+    /// Changes with every write. A revision is never reused for the same name, not even after the record was
+    /// removed.
     pub revision: u64,
-    /// When it ends, if it does. At that moment it is over.
+    /// Expiry time, if any; exclusive.
     pub expires_at: Option<Timestamp>,
 }
 
-impl Record {
-    /// The most bytes of a value.
-    pub const LONGEST_VALUE: usize = 64 * 1024;
+impl StoredRecord {
+    /// Maximum bytes of a value.
+    pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-    /// The most bytes of a kind, and of a key.
-    pub const LONGEST_NAME: usize = 256;
+    /// Maximum bytes of a kind and of a key.
+    pub const MAX_NAME_BYTES: usize = 256;
 
-    /// Whether a record may be kept.
+    /// Checks the sizes of a record.
     ///
     /// # Errors
     /// [`TooLarge`](StoreError::TooLarge).
-    pub fn check(kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
+    pub fn check_sizes(kind: &str, key: &str, value: &str) -> Result<(), StoreError> {
         for (what, length, limit) in [
-            ("the kind of a record", kind.len(), Self::LONGEST_NAME),
-            ("the key of a record", key.len(), Self::LONGEST_NAME),
-            ("a record", value.len(), Self::LONGEST_VALUE),
+            ("the kind of a record", kind.len(), Self::MAX_NAME_BYTES),
+            ("the key of a record", key.len(), Self::MAX_NAME_BYTES),
+            ("a record", value.len(), Self::MAX_VALUE_BYTES),
         ] {
             if length > limit {
                 return Err(StoreError::TooLarge { what, limit });
@@ -43,32 +43,32 @@ impl Record {
     }
 }
 
-/// Records, each under a kind and a key. One that is over counts as not there.
+/// Records, each under a kind and a key. An expired record counts as absent.
 #[async_trait]
 pub trait RecordStore: Send + Sync {
-    /// A record.
+    /// Returns a record.
     async fn record(
         &self,
         kind: &str,
         key: &str,
         now: Timestamp,
-    ) -> Result<Option<Record>, StoreError>;
+    ) -> Result<Option<StoredRecord>, StoreError>;
 
-    /// All records of a kind with their keys, by key in the order of its bytes. Meant for kinds of
-    /// which there are few.
+    /// Returns all records of a kind with their keys, ordered by the bytes of the key. Meant for kinds with few
+    /// records.
     async fn records(
         &self,
         kind: &str,
         now: Timestamp,
-    ) -> Result<Vec<(String, Record)>, StoreError>;
+    ) -> Result<Vec<(String, StoredRecord)>, StoreError>;
 
-    /// Writes a record, if what is there is what was expected: nothing for zero, else the record with
-    /// this revision; `None` expects nothing in particular. Answers whether it was written.
+    /// Writes a record by compare-and-swap: `expected` is zero for an absent record, else the current revision;
+    /// `None` writes unconditionally. Returns whether it was written.
     ///
-    /// **Atomic:** of many who expect the same, one writes.
+    /// **Atomic:** of several writers that expect the same revision, one succeeds.
     ///
     /// # Errors
-    /// [`TooLarge`](StoreError::TooLarge), or the store did not do it.
+    /// [`TooLarge`](StoreError::TooLarge), or the store operation failed.
     async fn put_record(
         &self,
         kind: &str,
@@ -79,13 +79,13 @@ pub trait RecordStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Removes a record and gives it.
+    /// Removes a record and returns it.
     ///
-    /// **Atomic:** of many who take it, one gets it.
+    /// **Atomic:** of several takers, one gets it.
     async fn take_record(
         &self,
         kind: &str,
         key: &str,
         now: Timestamp,
-    ) -> Result<Option<Record>, StoreError>;
+    ) -> Result<Option<StoredRecord>, StoreError>;
 }

@@ -1,17 +1,16 @@
-//! What a store reads and writes, one trait for each concern. The rules that hold for all of them
-//! stand above, in `ports`.
+//! Store traits, one per concern. See the parent module for the rules that hold for all of them.
 
 use super::{
-    Commit, Fence, PairStore, QuotaStore, RecordStore, StoreError, TalkStore, TaskRead, Wake,
-    WorkClaim, WorkItem,
+    ChangeHint, Commit, ConversationStore, Fence, QuotaStore, RecordStore, RequestLogStore,
+    StoreError, TaskRead, WorkClaim, WorkItem,
 };
 use crate::event::{Event, Subject};
-use crate::outbox::{Carried, OutboxEntry, Settlement};
-use crate::packed::{BlobId, BlobText, Packed};
+use crate::offload::{BlobContent, BlobId, Offloaded};
+use crate::outbox::{DeliveryResult, DeliveryStatus, OutboxEntry};
 use crate::retention::{Purged, Retention};
 use crate::stream::{Stream, StreamQuery};
-use crate::task::{Push, Task, TaskQuery};
-use crate::topic::{Acked, SignalDelivery, Subscription, SubscriptionState};
+use crate::task::{PushSubscription, Task, TaskQuery};
+use crate::topic::{AckOutcome, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
 use interzone_protocol::vocab::{
     Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId, TaskId,
@@ -24,99 +23,98 @@ use tokio::sync::broadcast;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// Tasks, their logs and all that hangs on them; and the one way to write.
+/// Tasks with their logs and attached data; and the commit, which all of them are written by.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes everything in the commit, or nothing.
+    /// Writes the whole commit atomically.
     ///
-    /// **Atomic:** yes, preconditions included. **Ordered:** commits of one caller that waits for
-    /// each are applied in that order. **Idempotent:** no; a repeated commit fails on its revisions.
+    /// **Atomic:** yes, preconditions included. **Ordered:** commits of a caller that awaits each one are applied in
+    /// that order. **Idempotent:** no; a repeated commit fails on its revisions.
     ///
     /// # Errors
-    /// As the operations say; nothing is written then.
+    /// See the operations; nothing is written then.
     async fn commit(&self, commit: Commit) -> Result<()>;
 
-    /// A task, without what hangs on it. One row, by its key: it costs the same however many there
-    /// are.
+    /// Returns a task without messages, artifacts and events. One row by primary key: constant cost.
     async fn task(&self, id: &TaskId) -> Result<Option<Task>>;
 
-    /// A task's messages with these places, in order; fewer where there are no more.
-    async fn messages(&self, id: &TaskId, range: Range<u32>) -> Result<Vec<Packed<Message>>>;
+    /// Returns a task's messages with these indexes, in order; fewer if there are no more.
+    async fn messages(&self, id: &TaskId, range: Range<u32>) -> Result<Vec<Offloaded<Message>>>;
 
-    /// A task's artifacts, in the order in which they were first put.
-    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>>;
+    /// Returns a task's artifacts, in the order in which they were first added.
+    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Offloaded<Artifact>>>;
 
-    /// A task with its latest messages, at least so many, and with its artifacts if they are wanted, all
-    /// of one moment. A store may give more than was asked for, and the same to several. If their texts have
-    /// more than `most` bytes, how many they have is answered in place of them.
-    async fn whole_task(
+    /// Returns a consistent snapshot of a task with at least its `latest` latest messages, and with its artifacts if
+    /// requested. A store may return more than requested, and share one snapshot between callers. If the texts
+    /// exceed `max_bytes`, returns their size instead.
+    async fn task_snapshot(
         &self,
         id: &TaskId,
         latest: u32,
         artifacts: bool,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<Option<TaskRead>>;
 
-    /// Tasks, ordered by last change, newest first, then by id, highest first.
+    /// Lists tasks, ordered by last change, newest first, then by id, highest first.
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>>;
 
-    /// How many tasks the query selects, its `after` and `limit` aside. It may cost as much as there
-    /// are.
+    /// Counts the tasks that the query selects, ignoring its `after` and `limit`. The cost may be linear in that
+    /// number.
     async fn count_tasks(&self, query: &TaskQuery) -> Result<u64>;
 
-    /// A subject's events with a number above `after`, in order, at most `limit`, with no gap between
-    /// them. The first may be later than `after + 1` only where retention has removed what was between.
+    /// Returns a subject's events with a sequence number above `after`, in order, at most `limit`, without gaps. The
+    /// first may be later than `after + 1` only where retention has removed events.
     async fn events(&self, subject: &Subject, after: u64, limit: usize) -> Result<Vec<Event>>;
 
-    /// A task's push subscriptions, oldest first.
-    async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>>;
+    /// Returns a task's push subscriptions, oldest first.
+    async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>>;
 
-    /// The blobs with these names; a name that is not known is left out.
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>>;
+    /// Returns the blobs with these ids; unknown ids are omitted.
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobContent>>;
 
-    /// How many bytes each of the blobs with these names has; a name that is not known is left out.
+    /// Returns the sizes in bytes of the blobs with these ids; unknown ids are omitted.
     async fn blob_sizes(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, usize>>;
 
-    /// What a claim was taken for, if it is taken and has not expired at `now`.
-    async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>>;
+    /// Returns the value of an idempotency key that is claimed and has not expired at `now`.
+    async fn claimed_value(&self, key: &str, now: Timestamp) -> Result<Option<String>>;
 }
 
 /// Streams. Their events are read by [`TaskStore::events`].
 #[async_trait]
 pub trait StreamStore: Send + Sync {
-    /// A stream.
+    /// Returns a stream.
     async fn stream(&self, id: &StreamId) -> Result<Option<Stream>>;
 
-    /// Streams that nobody closed and on which nothing happened since `before`, oldest first.
+    /// Returns streams that are not closed and had no activity since `before`, oldest first.
     async fn idle_streams(&self, before: Timestamp, limit: usize) -> Result<Vec<Stream>>;
 
-    /// Streams, everybody's, ordered by last change, newest first, then by id, highest first.
+    /// Lists streams of all owners, ordered by last change, newest first, then by id, highest first.
     async fn streams(&self, query: &StreamQuery) -> Result<Vec<Stream>>;
 }
 
-/// The queue of tasks, and who is at which.
+/// The work queue and its leases.
 #[async_trait]
 pub trait WorkStore: Send + Sync {
-    /// Claims tasks that are due and not held: least [turn](crate::next_turn) first, then those queued
-    /// earlier, as far as the claim's shares admit. A task that is given back or freed keeps its turn. Where [leases end](Upkeep::leases_end), one that is over, which it is at its last
-    /// moment, counts as not held.
+    /// Claims tasks that are due and not leased: lowest [turn](crate::next_turn) first, then those queued earlier, as
+    /// far as the claim's shares admit. A task that is released or abandoned keeps its turn. Where
+    /// [leases expire](Maintenance::leases_expire), an expired lease counts as not held (the end is exclusive).
     ///
-    /// **Atomic:** each task goes to one claimer only, however many ask at once, and to no other
-    /// while its lease lasts.
+    /// **Atomic:** each task goes to one claimer only, however many claim concurrently, and to no other while its
+    /// lease lasts.
     async fn claim_work(&self, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
-    /// Writes a commit and then claims, all at once: as [`TaskStore::commit`] and [`Self::claim_work`] one
-    /// after the other, with nobody between them and one wait for both. What is claimed is what is next
-    /// in the queue, which need not be what the commit has put there.
+    /// Commits and claims in one transaction: like [`TaskStore::commit`] followed by [`Self::claim_work`], with no
+    /// other writer in between and a single wait. It claims the next tasks of the queue, which need not be those
+    /// that the commit enqueued.
     ///
-    /// **Atomic:** yes; a commit that fails claims nothing.
+    /// **Atomic:** yes; a failed commit claims nothing.
     ///
     /// # Errors
-    /// As [`TaskStore::commit`].
+    /// See [`TaskStore::commit`].
     async fn commit_and_claim(&self, commit: Commit, claim: &WorkClaim) -> Result<Vec<WorkItem>>;
 
-    /// Extends a lease to `lease` from now on. Answers whether it was still held, which one that is
-    /// over is until another claim takes the work; if not, the work must stop at once.
+    /// Extends a lease to `lease` from now on. Returns whether it was still held, which includes an expired lease
+    /// that no other claim has taken; if not, the work must stop at once.
     async fn renew_work(
         &self,
         task_id: &TaskId,
@@ -126,149 +124,156 @@ pub trait WorkStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Gives a task back, to be claimed after `wait`, as if this claim had never been:
-    /// however often a node is stopped in good order, the task's attempts are not used up by it.
-    /// Answers whether it was held.
+    /// Releases a task, to be claimed again after `delay`, as if this claim had never happened: graceful shutdowns do
+    /// not use up the task's attempts. Returns whether it was held.
     async fn release_work(
         &self,
         task_id: &TaskId,
         node: &str,
         claim: u64,
-        wait: Duration,
+        delay: Duration,
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Frees tasks that this node claimed and no longer works at, without a word on what became of
-    /// them: they can be claimed at once, and the attempt counts.
+    /// Releases tasks that this node claimed and no longer works on, without an outcome: they can be claimed at once,
+    /// and the attempt counts.
     async fn abandon_work(&self, claims: &[Fence]) -> Result<()>;
 
-    /// How many tasks wait, due or not, and how many are held, at this moment.
+    /// Returns the number of waiting tasks, due or not, and of leased tasks.
     async fn work_depth(&self, now: Timestamp) -> Result<(u64, u64)>;
 }
 
-/// What a carrier of the outbox asks for.
+/// Parameters of an outbox claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxClaim {
-    /// Entries of which channels.
+    /// Channels to claim from.
     pub channels: Vec<String>,
-    /// The present moment by the caller's clock; see [`Upkeep::leases_end`] for whose clock counts.
+    /// Current time by the caller's clock; see [`Maintenance::leases_expire`] for whose clock counts.
     pub now: Timestamp,
-    /// How long the entries are held.
-    pub hold: Duration,
-    /// At most this many.
+    /// Lease duration.
+    pub lease: Duration,
+    /// Maximum number of entries.
     pub limit: usize,
-    /// Entries that this node carries: not claimed again, even if their hold is over.
-    pub carrying: Vec<DeliveryId>,
+    /// Entries that this node is delivering: not claimed again, even if their lease has expired.
+    pub in_flight: Vec<DeliveryId>,
 }
 
-/// Which dead letters to list, newest first.
+/// Filter of dead letters, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterQuery {
-    /// Of which channel; none means any.
+    /// Channel; `None` for any.
     pub channel: Option<String>,
-    /// Of which owner; none means any.
+    /// Owner; `None` for any.
     pub owner: Option<PrincipalId>,
-    /// At most this many.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// What must leave.
+/// The outbox.
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
-    /// Claims entries that are due, oldest due first, and holds them. Where
-    /// [leases end](Upkeep::leases_end), an entry that is not settled when its hold is over is due
-    /// again. Of a group, which may span channels, only the first unsettled entry is ever claimed.
+    /// Claims and leases due entries, oldest due first. Where [leases expire](Maintenance::leases_expire), an entry
+    /// that is not settled when its lease ends is due again. Of a group, which may span channels, only the first
+    /// unsettled entry is ever claimed.
     ///
-    /// **Atomic:** each entry goes to one claimer only while it is held.
+    /// **Atomic:** each entry goes to one claimer only while it is leased.
     async fn claim_outbox(&self, claim: &OutboxClaim) -> Result<Vec<OutboxEntry>>;
 
-    /// Says what became of attempt number `attempt`. Answers whether that was still the latest and not
-    /// settled; if not, nothing is written, for somebody has claimed or settled it since.
+    /// Records the result of attempt number `attempt`. Returns whether that was still the latest and not settled; if
+    /// not, nothing is written, because the entry was claimed or settled since.
     async fn settle_outbox(
         &self,
         id: &DeliveryId,
         attempt: u32,
-        settlement: &Settlement,
+        result: &DeliveryResult,
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Holds attempt number `attempt` for `hold` from now on, for one that takes longer than was
-    /// thought. Answers whether it is still the latest and neither delivered nor given up, which one
-    /// whose hold is over is until another claim takes it; if not, carrying it must stop at once. One
-    /// that was settled to be tried again is not to be held.
-    async fn hold_outbox(
+    /// Extends the lease of attempt number `attempt` to `lease` from now on, for deliveries that take longer than
+    /// expected. Returns whether it is still the latest attempt and neither delivered nor dead, which includes an
+    /// expired lease that no other claim has taken; if not, the delivery must stop at once. An entry that was
+    /// settled for a retry is not renewed.
+    async fn renew_outbox_lease(
         &self,
         id: &DeliveryId,
         attempt: u32,
-        hold: Duration,
+        lease: Duration,
         now: Timestamp,
     ) -> Result<bool>;
 
-    /// Frees entries that this node claimed and no longer carries, as [`WorkStore::abandon_work`]
-    /// does. Attempts that are not the latest, or are settled, are left out.
+    /// Releases entries that this node claimed and no longer delivers, like [`WorkStore::abandon_work`]. Attempts that
+    /// are not the latest, or are settled, are skipped.
     async fn abandon_outbox(&self, attempts: &[(DeliveryId, u32)], now: Timestamp) -> Result<()>;
 
-    /// How long it is until the next entry of these channels is due or its hold is over; zero if one
-    /// is due now, and none if none waits or is held. Where holds do [not end](Upkeep::leases_end),
-    /// it is longer than anything waits. Those that wait for another of their group are left out.
-    async fn next_due(&self, channels: &[String], now: Timestamp) -> Result<Option<Duration>>;
+    /// Returns the time until the next entry of these channels is due or its lease expires; zero if one is due now,
+    /// `None` if none is waiting or leased. Where leases do [not expire](Maintenance::leases_expire), a leased entry
+    /// counts with a time longer than any wait. Entries behind another of their group are ignored.
+    async fn next_outbox_due(
+        &self,
+        channels: &[String],
+        now: Timestamp,
+    ) -> Result<Option<Duration>>;
 
-    /// Entries that were given up.
+    /// Lists dead-lettered entries.
     async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>>;
 
-    /// Makes a dead entry due again, as if it had never been tried. Answers whether it was dead.
+    /// Makes a dead entry due again with its attempts reset. Returns whether it was dead.
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool>;
 
-    /// What became of the entries of a channel with these keys, oldest first; a key that is not known
-    /// is left out.
-    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>>;
+    /// Returns the delivery status of the entries of a channel with these keys, oldest first; unknown keys are
+    /// omitted.
+    async fn delivery_statuses(
+        &self,
+        channel: &str,
+        keys: &[String],
+    ) -> Result<Vec<DeliveryStatus>>;
 
-    /// How many entries wait, and how many are dead.
+    /// Returns the number of waiting and of dead entries.
     async fn outbox_depth(&self) -> Result<(u64, u64)>;
 }
 
-/// Which subscriptions to list, oldest first.
+/// Filter of subscriptions, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionQuery {
-    /// Of which owner; none means any.
+    /// Owner; `None` for any.
     pub owner: Option<PrincipalId>,
-    /// In which state; none means any.
+    /// State; `None` for any.
     pub state: Option<SubscriptionState>,
-    /// Leave out this many.
+    /// Number of subscriptions to skip.
     pub offset: usize,
-    /// At most this many.
+    /// Maximum number of subscriptions.
     pub limit: usize,
 }
 
-/// Subscriptions to topics, and signals on their way.
+/// Topic subscriptions and signal deliveries.
 #[async_trait]
 pub trait TopicStore: Send + Sync {
-    /// A subscription.
+    /// Returns a subscription.
     async fn subscription(&self, id: &SubscriptionId) -> Result<Option<Subscription>>;
 
-    /// Subscriptions, oldest first, and how many the query selects in all.
+    /// Lists subscriptions, oldest first, with the total number that the query selects.
     async fn subscriptions(&self, query: &SubscriptionQuery) -> Result<(Vec<Subscription>, u64)>;
 
-    /// The epoch, which rises with every change of a subscription, and all active subscriptions; or
-    /// nothing if the epoch is still `known`.
+    /// Returns the epoch, which increases with every change of a subscription, and all active subscriptions; or
+    /// `None` if the epoch is still `cached_epoch`.
     async fn active_subscriptions(
         &self,
-        known: Option<u64>,
+        cached_epoch: Option<u64>,
     ) -> Result<Option<(u64, Vec<Subscription>)>>;
 
-    /// Claims deliveries of a subscription that are due and not acknowledged, in their order, and
-    /// makes each due again after the wait that belongs to its attempt: `waits` has one for each
-    /// attempt, and the last one goes for all further ones. Without any, it is due again at once.
+    /// Claims deliveries of a subscription that are due and not acknowledged, in order, and makes each due again after
+    /// the delay of its attempt: `delays` has one per attempt, the last one applies to all further attempts. If it is
+    /// empty, they are due again at once.
     async fn claim_signals(
         &self,
         id: &SubscriptionId,
         now: Timestamp,
-        waits: &[Duration],
+        delays: &[Duration],
         limit: usize,
     ) -> Result<Vec<SignalDelivery>>;
 
-    /// Deliveries of a subscription with a number above `after` that are neither acknowledged nor
-    /// given up, in their order, claimed or not.
+    /// Returns deliveries of a subscription with a sequence number above `after` that are neither acknowledged nor
+    /// dead, in order, claimed or not.
     async fn unacked_signals(
         &self,
         id: &SubscriptionId,
@@ -276,67 +281,64 @@ pub trait TopicStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<SignalDelivery>>;
 
-    /// Acknowledges all deliveries of signals with these ids, and answers for each id in its place; no
-    /// id may be there twice. One that was given up is acknowledged like any other. **Idempotent:**
-    /// yes.
+    /// Acknowledges all deliveries of signals with these ids and returns one outcome per id, in order; ids must be
+    /// unique. Dead deliveries can be acknowledged too. **Idempotent:** yes.
     async fn ack_signals(
         &self,
         id: &SubscriptionId,
         signals: &[SignalId],
         now: Timestamp,
-    ) -> Result<Vec<Acked>>;
+    ) -> Result<Vec<AckOutcome>>;
 
-    /// Gives a delivery up: it is never due again, and an operator sees it. One that is not there is
-    /// no error.
-    async fn bury_signal(&self, id: &SubscriptionId, seq: u64, now: Timestamp) -> Result<()>;
+    /// Dead-letters a delivery: it is never due again, and operators can list it. A missing delivery is no error.
+    async fn dead_letter_signal(&self, id: &SubscriptionId, seq: u64, now: Timestamp)
+    -> Result<()>;
 
-    /// Subscriptions that have something due at `now`, at most `limit`.
+    /// Returns subscriptions with deliveries due at `now`, at most `limit`.
     async fn subscriptions_due(&self, now: Timestamp, limit: usize) -> Result<Vec<SubscriptionId>>;
 
-    /// Deliveries that were given up, newest first.
-    async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>>;
+    /// Lists dead-lettered deliveries, newest first.
+    async fn dead_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>>;
 }
 
-/// What keeps a store in order.
+/// Maintenance of a store.
 #[async_trait]
-pub trait Upkeep: Send + Sync {
-    /// Whether what is claimed becomes free when its time is over.
+pub trait Maintenance: Send + Sync {
+    /// Returns true if claims become free when their lease expires.
     ///
-    /// A store that many processes share says yes. It writes and judges every lease, and every moment
-    /// at which work or an entry is due, by a clock that they all share, never by the callers' clocks:
-    /// of two moments that a caller gives, only the difference counts.
+    /// True for a store shared by several processes. It writes and evaluates all leases and due times by one shared
+    /// clock, never by the callers' clocks: of two timestamps given by a caller, only the difference counts.
     ///
-    /// A store that one process has at a time says no: what it claims is its own until it says what
-    /// became of it, [abandons](WorkStore::abandon_work) it, or ends, whatever any clock shows.
-    fn leases_end(&self) -> bool;
+    /// False for a store used by one process at a time: its claims are held until it settles them,
+    /// [abandons](WorkStore::abandon_work) them, or exits, regardless of any clock.
+    fn leases_expire(&self) -> bool;
 
-    /// Frees all that is held by processes that are gone for certain, so that it does not wait for
-    /// the end of a lease: work that was claimed and entries that were being carried are due at
-    /// once, and the attempt counts. A store that one process has at a time does this by itself when
-    /// it is opened; one that many share cannot know who is gone, and does nothing. Signals stay as
-    /// they are: a receiver that fetched some may well be there still.
+    /// Releases all claims of processes that have certainly exited, without waiting for their leases to expire: claimed
+    /// work and outbox entries are due at once, and the attempt counts. A store used by one process at a time does
+    /// this when it is opened; a shared store cannot know which processes have exited, and does nothing. Signals
+    /// are unchanged: a receiver that fetched some may still be running.
     ///
     /// Call it before anything is claimed.
-    async fn take_over(&self, now: Timestamp) -> Result<()>;
+    async fn release_stale_claims(&self, now: Timestamp) -> Result<()>;
 
-    /// Removes what need not be kept any longer, at most about `limit` things, so that nobody waits
-    /// long behind it. Call it again while it removes something.
+    /// Removes expired data, at most about `limit` items, so that other writers do not wait long. Call it again while
+    /// it removes something.
     async fn purge(&self, retention: &Retention, now: Timestamp, limit: usize) -> Result<Purged>;
 
-    /// Gives freed space back and refreshes what queries are planned by, a little at a time.
-    async fn tidy_up(&self) -> Result<()>;
+    /// Returns freed space and refreshes the query planner's statistics, incrementally.
+    async fn optimize(&self) -> Result<()>;
 
-    /// Whether the store can be read and written at this moment.
+    /// Checks that the store can be read and written now.
     ///
     /// # Errors
-    /// It cannot, and this is why.
+    /// The reason why it cannot.
     async fn check(&self) -> Result<()>;
 
-    /// Hints that something has happened, here or on another node.
-    fn wakes(&self) -> broadcast::Receiver<Wake>;
+    /// Subscribes to change hints, from this node and others.
+    fn subscribe_changes(&self) -> broadcast::Receiver<ChangeHint>;
 }
 
-/// All of it.
+/// All store ports.
 pub trait Store:
     TaskStore
     + StreamStore
@@ -345,9 +347,9 @@ pub trait Store:
     + TopicStore
     + QuotaStore
     + RecordStore
-    + PairStore
-    + TalkStore
-    + Upkeep
+    + RequestLogStore
+    + ConversationStore
+    + Maintenance
 {
 }
 
@@ -359,8 +361,8 @@ impl<S> Store for S where
         + TopicStore
         + QuotaStore
         + RecordStore
-        + PairStore
-        + TalkStore
-        + Upkeep
+        + RequestLogStore
+        + ConversationStore
+        + Maintenance
 {
 }

@@ -1,23 +1,23 @@
-//! A task as a store reads it, within a number of bytes.
+//! Result of a size-limited task read.
 
-use crate::task::WholeTask;
+use crate::task::TaskSnapshot;
 use std::sync::Arc;
 
-/// What [`TaskStore::whole_task`](super::TaskStore::whole_task) read.
+/// Result of [`TaskStore::task_snapshot`](super::TaskStore::task_snapshot).
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskRead {
-    /// The task.
-    Task(Arc<WholeTask>),
-    /// Nothing, for its texts have more bytes than were allowed: so many.
-    Larger(usize),
+    /// The snapshot.
+    Task(Arc<TaskSnapshot>),
+    /// The texts exceed the limit; contains their size in bytes.
+    TooLarge(usize),
 }
 
 impl TaskRead {
-    /// The task, if it was read.
-    pub fn into_task(self) -> Option<Arc<WholeTask>> {
+    /// Returns the snapshot, if it was read.
+    pub fn into_task(self) -> Option<Arc<TaskSnapshot>> {
         match self {
             Self::Task(task) => Some(task),
-            Self::Larger(_) => None,
+            Self::TooLarge(_) => None,
         }
     }
 }

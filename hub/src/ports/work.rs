@@ -1,40 +1,40 @@
-//! What is claimed from the queue of tasks, and what is known of it then.
+//! Claims on the work queue.
 
 use crate::fairness::{RunShares, WorkOwner};
 use interzone_protocol::vocab::{AgentId, TaskId, Timestamp};
 use std::time::Duration;
 
-/// What a worker asks for.
+/// Parameters of a work claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkClaim {
-    /// Who asks; no two nodes have the same name.
+    /// Name of the claiming node, unique among nodes.
     pub node: String,
-    /// For each agent, how many tasks are wanted.
+    /// Maximum number of tasks to claim per agent.
     pub wanted: Vec<(AgentId, usize)>,
-    /// The present moment by the caller's clock; see [`Upkeep::leases_end`](super::Upkeep::leases_end) for whose clock counts.
+    /// Current time by the caller's clock; see [`Maintenance::leases_expire`](super::Maintenance::leases_expire) for
+    /// whose clock counts.
     pub now: Timestamp,
-    /// How long the leases last.
+    /// Lease duration.
     pub lease: Duration,
-    /// Claims that this node works at: not claimed again, even if their leases are over.
-    pub running: Vec<u64>,
-    /// How many runs each owner may have, and has: tasks of an owner that may have no more are left to wait, and those
-    /// behind them are claimed.
+    /// Claims that this node is running: not claimed again, even if their leases have expired.
+    pub running_claims: Vec<u64>,
+    /// Runs per owner and their limits: tasks of an owner at its limit are skipped, and those behind them are
+    /// claimed.
     pub shares: RunShares,
 }
 
-/// A task that was claimed.
+/// A claimed task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkItem {
     /// The task.
     pub task_id: TaskId,
-    /// Who is to do it.
+    /// The agent that is to do it.
     pub agent: AgentId,
-    /// Whose it is.
+    /// The owner.
     pub owner: WorkOwner,
-    /// How often it has been claimed since it was queued, this time included; a claim that was given
-    /// back does not count.
+    /// Number of claims since it was enqueued, including this one; released claims do not count.
     pub attempt: u32,
-    /// The number of this claim, which proves it ([`Fence`](super::Fence)). It rises with every
-    /// claim and is never given twice, not even after the task left the queue and came back.
+    /// Claim number, used as fencing token ([`Fence`](super::Fence)). It increases with every claim and is never
+    /// reused, not even after the task left the queue and came back.
     pub claim: u64,
 }

@@ -1,9 +1,9 @@
-//! A tree of patterns, searched once for each signal however many subscriptions there are.
+//! Trie of topic patterns, searched once per signal regardless of the number of subscriptions.
 
 use interzone_protocol::vocab::{Topic, TopicPattern};
 use std::collections::{BTreeSet, HashMap};
 
-/// Patterns and whose they are.
+/// Maps topic patterns to values.
 ///
 /// ```
 /// use interzone_hub::TopicTrie;
@@ -18,30 +18,30 @@ use std::collections::{BTreeSet, HashMap};
 /// ```
 #[derive(Debug)]
 pub struct TopicTrie<T> {
-    nodes: Vec<Node<T>>,
+    nodes: Vec<TrieNode<T>>,
 }
 
 #[derive(Debug)]
-struct Node<T> {
-    named: HashMap<Box<str>, usize>,
-    /// After `*`.
-    one: Option<usize>,
-    /// After `**`. Such a node also swallows any further segment and stays where it is.
-    many: Option<usize>,
-    /// Whether this node is one that stands after `**`.
-    swallows: bool,
-    /// Whose patterns end here.
-    ends: Vec<T>,
+struct TrieNode<T> {
+    by_name: HashMap<Box<str>, usize>,
+    /// Child for `*`.
+    single_wildcard: Option<usize>,
+    /// Child for `**`. Such a node also matches any number of further segments.
+    multi_wildcard: Option<usize>,
+    /// True if this node is a `**` node.
+    is_multi_wildcard: bool,
+    /// Values of the patterns that end here.
+    values: Vec<T>,
 }
 
-impl<T> Node<T> {
-    fn new(swallows: bool) -> Self {
+impl<T> TrieNode<T> {
+    fn new(is_multi_wildcard: bool) -> Self {
         Self {
-            named: HashMap::new(),
-            one: None,
-            many: None,
-            swallows,
-            ends: Vec::new(),
+            by_name: HashMap::new(),
+            single_wildcard: None,
+            multi_wildcard: None,
+            is_multi_wildcard,
+            values: Vec::new(),
         }
     }
 }
@@ -49,81 +49,85 @@ impl<T> Node<T> {
 impl<T> Default for TopicTrie<T> {
     fn default() -> Self {
         Self {
-            nodes: vec![Node::new(false)],
+            nodes: vec![TrieNode::new(false)],
         }
     }
 }
 
 impl<T: Clone + Ord> TopicTrie<T> {
-    /// Adds a pattern for `whose`.
-    pub fn insert(&mut self, pattern: &TopicPattern, whose: T) {
-        let mut at = 0;
+    /// Adds a pattern with a value.
+    pub fn insert(&mut self, pattern: &TopicPattern, value: T) {
+        let mut node_index = 0;
         for segment in pattern.segments() {
-            at = self.step_or_grow(at, segment);
+            node_index = self.get_or_insert_child(node_index, segment);
         }
-        if let Some(node) = self.nodes.get_mut(at)
-            && !node.ends.contains(&whose)
+        if let Some(node) = self.nodes.get_mut(node_index)
+            && !node.values.contains(&value)
         {
-            node.ends.push(whose);
+            node.values.push(value);
         }
     }
 
-    /// Everyone with a pattern that selects the topic, each once, in order.
+    /// Values of all patterns that match the topic, deduplicated and sorted.
     ///
-    /// All ways through the tree are walked side by side, so the cost is bounded by the length of
-    /// the topic times the number of nodes that can match, whatever the wildcards.
+    /// All paths through the trie are followed in parallel (as in an NFA), so the cost is bounded by the length of the
+    /// topic times the number of nodes that can match, whatever the wildcards.
     pub fn matches(&self, topic: &Topic) -> Vec<T> {
-        let mut here = BTreeSet::from([0_usize]);
+        let mut current = BTreeSet::from([0_usize]);
         for segment in topic.segments() {
             let mut next = BTreeSet::new();
-            for &at in &here {
-                let Some(node) = self.nodes.get(at) else {
+            for &node_index in &current {
+                let Some(node) = self.nodes.get(node_index) else {
                     continue;
                 };
-                next.extend(node.named.get(segment));
-                next.extend(node.one);
-                next.extend(node.many);
-                if node.swallows {
-                    next.insert(at);
+                next.extend(node.by_name.get(segment));
+                next.extend(node.single_wildcard);
+                next.extend(node.multi_wildcard);
+                if node.is_multi_wildcard {
+                    next.insert(node_index);
                 }
             }
             if next.is_empty() {
                 return Vec::new();
             }
-            here = next;
+            current = next;
         }
-        let ends = here
+        let values = current
             .iter()
             .filter_map(|&at| self.nodes.get(at))
-            .flat_map(|node| &node.ends);
-        ends.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+            .flat_map(|node| &node.values);
+        values
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
-    fn step_or_grow(&mut self, at: usize, segment: &str) -> usize {
-        if let Some(next) = self.nodes.get(at).and_then(|node| node.child(segment)) {
+    fn get_or_insert_child(&mut self, parent: usize, segment: &str) -> usize {
+        if let Some(next) = self.nodes.get(parent).and_then(|node| node.child(segment)) {
             return next;
         }
-        let grown = self.nodes.len();
-        self.nodes.push(Node::new(segment == "**"));
-        if let Some(node) = self.nodes.get_mut(at) {
+        let child = self.nodes.len();
+        self.nodes.push(TrieNode::new(segment == "**"));
+        if let Some(node) = self.nodes.get_mut(parent) {
             match segment {
-                "*" => node.one = Some(grown),
-                "**" => node.many = Some(grown),
+                "*" => node.single_wildcard = Some(child),
+                "**" => node.multi_wildcard = Some(child),
                 _ => {
-                    node.named.insert(segment.into(), grown);
+                    node.by_name.insert(segment.into(), child);
                 }
             }
         }
-        grown
+        child
     }
 }
 
-impl<T> Node<T> {
+impl<T> TrieNode<T> {
     fn child(&self, segment: &str) -> Option<usize> {
         match segment {
-            "*" => self.one,
-            "**" => self.many,
-            _ => self.named.get(segment).copied(),
+            "*" => self.single_wildcard,
+            "**" => self.multi_wildcard,
+            _ => self.by_name.get(segment).copied(),
         }
     }
 }
@@ -140,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_tree_agrees_with_each_pattern(
+        fn trie_matches_like_the_individual_patterns(
             patterns in prop::collection::vec(pattern(), 0..12),
             topic in prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 1..7),
         ) {

@@ -1,83 +1,83 @@
-//! Strings: find their end fast, and refuse escapes that name no character.
+//! Scanning of JSON strings: finds their end and validates escapes.
 
-use super::{Step, byte, fault};
-use crate::problem::Problem;
+use super::{ScanResult, byte_at, scan_error};
+use crate::invalid_message_kind::InvalidMessageKind;
 
-/// What was learnt while stepping over a string.
+/// End offset of a scanned string, and whether it has escapes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passed {
+pub(super) struct ScannedString {
     pub(super) end: usize,
-    pub(super) escaped: bool,
+    pub(super) has_escapes: bool,
 }
 
-/// Steps over the string whose opening quote stands at `at`.
+/// Scans the string whose opening quote is at `at`.
 #[inline]
-pub(super) fn string(bytes: &[u8], at: usize) -> Step<Passed> {
-    let end = special(bytes, at + 1);
-    if byte(bytes, end) == b'"' {
-        Ok(Passed {
+pub(super) fn scan_string(bytes: &[u8], at: usize) -> ScanResult<ScannedString> {
+    let end = find_escape(bytes, at + 1);
+    if byte_at(bytes, end) == b'"' {
+        Ok(ScannedString {
             end: end + 1,
-            escaped: false,
+            has_escapes: false,
         })
     } else {
-        rest_of_string(bytes, end)
+        scan_string_tail(bytes, end)
     }
 }
 
-/// Steps over the rest of a string, from its first byte on that cannot stand as it is.
-fn rest_of_string(bytes: &[u8], mut at: usize) -> Step<Passed> {
+/// Scans the remainder of a string, from its first byte that is a quote, an escape or a control character.
+fn scan_string_tail(bytes: &[u8], mut at: usize) -> ScanResult<ScannedString> {
     loop {
-        at = match byte(bytes, at) {
+        at = match byte_at(bytes, at) {
             b'"' => {
-                return Ok(Passed {
+                return Ok(ScannedString {
                     end: at + 1,
-                    escaped: true,
+                    has_escapes: true,
                 });
             }
-            b'\\' => escape(bytes, at)?,
-            _ if at >= bytes.len() => return fault(Problem::UnexpectedEnd, at),
-            _ => return fault(Problem::ControlCharacter, at),
+            b'\\' => scan_escape(bytes, at)?,
+            _ if at >= bytes.len() => return scan_error(InvalidMessageKind::UnexpectedEnd, at),
+            _ => return scan_error(InvalidMessageKind::ControlCharacter, at),
         };
-        at = special(bytes, at);
+        at = find_escape(bytes, at);
     }
 }
 
-/// Steps over the escape that begins at `at`, both halves of it if it is a surrogate pair.
-fn escape(bytes: &[u8], at: usize) -> Step<usize> {
-    match byte(bytes, at + 1) {
+/// Scans the escape that begins at `at`; both halves if it is a surrogate pair.
+fn scan_escape(bytes: &[u8], at: usize) -> ScanResult<usize> {
+    match byte_at(bytes, at + 1) {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(at + 2),
-        b'u' => match four_hex_digits(bytes, at + 2)? {
+        b'u' => match scan_four_hex_digits(bytes, at + 2)? {
             0xD800..=0xDBFF => {
-                // The second half must follow at once.
-                for (due, place) in [(b'\\', at + 6), (b'u', at + 7)] {
-                    if place >= bytes.len() {
-                        return fault(Problem::UnexpectedEnd, place);
+                // The second half must follow immediately.
+                for (expected, offset) in [(b'\\', at + 6), (b'u', at + 7)] {
+                    if offset >= bytes.len() {
+                        return scan_error(InvalidMessageKind::UnexpectedEnd, offset);
                     }
-                    if byte(bytes, place) != due {
-                        return fault(Problem::LoneSurrogate, at);
+                    if byte_at(bytes, offset) != expected {
+                        return scan_error(InvalidMessageKind::LoneSurrogate, at);
                     }
                 }
-                match four_hex_digits(bytes, at + 8)? {
+                match scan_four_hex_digits(bytes, at + 8)? {
                     0xDC00..=0xDFFF => Ok(at + 12),
-                    _ => fault(Problem::LoneSurrogate, at),
+                    _ => scan_error(InvalidMessageKind::LoneSurrogate, at),
                 }
             }
-            0xDC00..=0xDFFF => fault(Problem::LoneSurrogate, at),
+            0xDC00..=0xDFFF => scan_error(InvalidMessageKind::LoneSurrogate, at),
             _ => Ok(at + 6),
         },
-        _ if at + 1 >= bytes.len() => fault(Problem::UnexpectedEnd, at + 1),
-        _ => fault(Problem::BadEscape, at + 1),
+        _ if at + 1 >= bytes.len() => scan_error(InvalidMessageKind::UnexpectedEnd, at + 1),
+        _ => scan_error(InvalidMessageKind::BadEscape, at + 1),
     }
 }
 
-fn four_hex_digits(bytes: &[u8], from: usize) -> Step<u32> {
+fn scan_four_hex_digits(bytes: &[u8], from: usize) -> ScanResult<u32> {
     let mut code = 0;
     for at in from..from + 4 {
-        let Some(digit) = char::from(byte(bytes, at)).to_digit(16) else {
+        let Some(digit) = char::from(byte_at(bytes, at)).to_digit(16) else {
             return if at >= bytes.len() {
-                fault(Problem::UnexpectedEnd, at)
+                scan_error(InvalidMessageKind::UnexpectedEnd, at)
             } else {
-                fault(Problem::BadEscape, at)
+                scan_error(InvalidMessageKind::BadEscape, at)
             };
         };
         code = code << 4 | digit;
@@ -85,114 +85,113 @@ fn four_hex_digits(bytes: &[u8], from: usize) -> Step<u32> {
     Ok(code)
 }
 
-/// Flipping the second bit puts the quote, 0x22, right after the control characters, and the two
-/// characters between them out of the way: one comparison finds both.
+/// Flipping the second bit puts the quote, 0x22, right after the control characters, and moves the two characters
+/// between them away: one comparison finds both.
 const QUOTE_BIT: u8 = 0x02;
 const PAST_QUOTE: u8 = 0x21;
 
-const fn is_special(byte: u8) -> bool {
-    // Without a shortcut between the two, so that it can be asked of many bytes at once.
+const fn needs_escape(byte: u8) -> bool {
+    // Without short-circuiting, so that the compiler can vectorize it.
     ((byte ^ QUOTE_BIT) < PAST_QUOTE) | (byte == b'\\')
 }
 
-/// Whether every byte can stand in a JSON string as it is. It has no way out on the way, so that many bytes are
-/// looked at at once; the last word may have bytes in it that were looked at before.
-pub(crate) fn is_clean(bytes: &[u8]) -> bool {
+/// Returns true if no byte needs an escape in a JSON string. It has no early exit, so that it is vectorized; the last
+/// word may overlap bytes that were already checked.
+pub(crate) fn is_escape_free(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks();
-    let hits = |word: &[u8; 8]| specials_of(u64::from_le_bytes(*word));
+    let hits = |word: &[u8; 8]| escape_mask(u64::from_le_bytes(*word));
     let found = words.iter().fold(0, |found, word| found | hits(word));
     match bytes.last_chunk() {
         Some(last) => found | hits(last) == 0,
-        None => !tail.iter().any(|&byte| is_special(byte)),
+        None => !tail.iter().any(|&byte| needs_escape(byte)),
     }
 }
 
-/// The offset, from `from` on, of the first byte that cannot stand in a JSON string as it is: a
-/// quote, a backslash or a control character. The length of `bytes` if there is none.
+/// Returns the offset, from `from` on, of the first byte that is a quote, a backslash or a control character: it ends
+/// a JSON string or needs an escape. Returns the length of `bytes` if there is none.
 #[inline]
-pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
-    let mut rest = bytes.get(from..).unwrap_or_default();
+pub(crate) fn find_escape(bytes: &[u8], from: usize) -> usize {
+    let mut remaining = bytes.get(from..).unwrap_or_default();
     let mut at = from;
-    // Most strings of a message are short: names, ids, words. For them two words are enough, and
-    // not worth a call.
+    // Most strings of a message are short: names, ids, single words. Two words are enough for them, and the call
+    // is saved.
     for _ in 0..2 {
-        let Some((word, after)) = rest.split_first_chunk() else {
-            return at + special_in_tail(rest);
+        let Some((word, after)) = remaining.split_first_chunk() else {
+            return at + find_escape_in_tail(remaining);
         };
-        if let Some(index) = special_in_word(*word) {
+        if let Some(index) = find_escape_in_word(*word) {
             return at + index;
         }
         at += 8;
-        rest = after;
+        remaining = after;
     }
-    at + special_in_words(rest)
+    at + find_escape_in_words(remaining)
 }
 
-/// The same for what goes on after that: long ids, sentences.
-fn special_in_words(bytes: &[u8]) -> usize {
-    let mut rest = bytes;
+/// [`find_escape`] for longer strings: long ids, sentences.
+fn find_escape_in_words(bytes: &[u8]) -> usize {
+    let mut remaining = bytes;
     for _ in 0..3 {
-        let Some((word, after)) = rest.split_first_chunk() else {
+        let Some((word, after)) = remaining.split_first_chunk() else {
             break;
         };
-        if let Some(index) = special_in_word(*word) {
-            return bytes.len() - rest.len() + index;
+        if let Some(index) = find_escape_in_word(*word) {
+            return bytes.len() - remaining.len() + index;
         }
-        rest = after;
+        remaining = after;
     }
-    bytes.len() - rest.len() + special_in_blocks(rest)
+    bytes.len() - remaining.len() + find_escape_in_blocks(remaining)
 }
 
-/// The same for what goes on even then: a text or a file. The inner loop has no branch, so the
-/// compiler turns it into vector instructions.
-fn special_in_blocks(bytes: &[u8]) -> usize {
-    let mut rest = bytes;
-    while let Some((block, after)) = rest.split_first_chunk::<64>() {
+/// [`find_escape`] for long texts and files. The inner loop has no branch, so that the compiler vectorizes it.
+fn find_escape_in_blocks(bytes: &[u8]) -> usize {
+    let mut remaining = bytes;
+    while let Some((block, after)) = remaining.split_first_chunk::<64>() {
         let mut found = false;
         for &byte in block {
-            found |= is_special(byte);
+            found |= needs_escape(byte);
         }
         if found {
             break;
         }
-        rest = after;
+        remaining = after;
     }
-    while let Some((word, after)) = rest.split_first_chunk() {
-        if let Some(index) = special_in_word(*word) {
-            return bytes.len() - rest.len() + index;
+    while let Some((word, after)) = remaining.split_first_chunk() {
+        if let Some(index) = find_escape_in_word(*word) {
+            return bytes.len() - remaining.len() + index;
         }
-        rest = after;
+        remaining = after;
     }
-    bytes.len() - rest.len() + special_in_tail(rest)
+    bytes.len() - remaining.len() + find_escape_in_tail(remaining)
 }
 
-/// The same for less than a word.
-fn special_in_tail(bytes: &[u8]) -> usize {
+/// [`find_escape`] for less than eight bytes.
+fn find_escape_in_tail(bytes: &[u8]) -> usize {
     bytes
         .iter()
-        .position(|&byte| is_special(byte))
+        .position(|&byte| needs_escape(byte))
         .unwrap_or(bytes.len())
 }
 
-/// The place of the first special byte among eight.
+/// Returns the index of the first byte of a word that needs an escape.
 #[inline]
-fn special_in_word(word: [u8; 8]) -> Option<usize> {
-    let hits = specials_of(u64::from_le_bytes(word));
+fn find_escape_in_word(word: [u8; 8]) -> Option<usize> {
+    let hits = escape_mask(u64::from_le_bytes(word));
     (hits != 0).then(|| (hits.trailing_zeros() / 8) as usize)
 }
 
-/// Sets the high bit of the lowest special byte of a word. Higher bits may be wrong: a borrow runs
-/// upwards only, so the lowest is exact and that is the one that is asked for.
+/// Sets the high bit of the lowest byte of a word that needs an escape. Higher bits may be wrong: a borrow only
+/// propagates upwards, so the lowest is exact, and only that one is used.
 #[inline]
-const fn specials_of(word: u64) -> u64 {
-    // A byte below 0x80 that has its high bit set after a subtraction has passed zero.
-    let quotes_and_controls = (word ^ each(QUOTE_BIT)).wrapping_sub(each(PAST_QUOTE));
-    let slashes = (word ^ each(b'\\')).wrapping_sub(each(1));
-    (quotes_and_controls | slashes) & !word & each(0x80)
+const fn escape_mask(word: u64) -> u64 {
+    // A byte below 0x80 whose high bit is set after a subtraction has wrapped below zero.
+    let quotes_and_controls = (word ^ splat(QUOTE_BIT)).wrapping_sub(splat(PAST_QUOTE));
+    let slashes = (word ^ splat(b'\\')).wrapping_sub(splat(1));
+    (quotes_and_controls | slashes) & !word & splat(0x80)
 }
 
-/// Eight times the same byte.
-const fn each(byte: u8) -> u64 {
+/// Repeats a byte eight times.
+const fn splat(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
@@ -201,31 +200,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_agrees_with_a_plain_search() {
-        for special_byte in 0..=255_u8 {
+    fn find_escape_agrees_with_a_linear_search() {
+        for candidate in 0..=255_u8 {
             for length in [0, 1, 7, 8, 9, 31, 32, 33, 40, 95, 96, 97, 104, 200] {
                 for at in [0, 1, 6, 7, 8, 30, 31, 32, 33, 63, 95, 96, 97, 103, 150, 199] {
                     let mut bytes = vec![b'x'; length];
                     if let Some(place) = bytes.get_mut(at) {
-                        *place = special_byte;
+                        *place = candidate;
                     }
                     let expected = bytes
                         .iter()
                         .position(|&b| matches!(b, b'"' | b'\\' | 0..0x20))
                         .unwrap_or(length);
                     assert_eq!(
-                        special(&bytes, 0),
+                        find_escape(&bytes, 0),
                         expected,
-                        "{special_byte} at {at} of {length}"
+                        "{candidate} at {at} of {length}"
                     );
-                    assert_eq!(is_clean(&bytes), expected == length);
+                    assert_eq!(is_escape_free(&bytes), expected == length);
                 }
             }
         }
     }
 
     #[test]
-    fn a_borrow_never_hides_or_invents_the_first_special_byte() {
+    fn borrow_does_not_affect_the_first_match() {
         for first in 0..=255_u8 {
             for second in 0..=255_u8 {
                 let bytes = [first, second, b'x', b'x', b'x', b'x', b'x', b'x'];
@@ -233,8 +232,8 @@ mod tests {
                     .iter()
                     .position(|&b| matches!(b, b'"' | b'\\' | 0..0x20))
                     .unwrap_or(8);
-                assert_eq!(special(&bytes, 0), expected, "{first} {second}");
-                assert_eq!(is_clean(&bytes), expected == 8, "{first} {second}");
+                assert_eq!(find_escape(&bytes, 0), expected, "{first} {second}");
+                assert_eq!(is_escape_free(&bytes), expected == 8, "{first} {second}");
             }
         }
     }

@@ -1,20 +1,20 @@
-//! The scanner against `serde_json`, which must agree on what JSON is.
+//! Scanner tests, with `serde_json` as the reference.
 
 use super::*;
 use serde_json::Value as Any;
 
-fn accepts(text: &str) -> Result<(), Problem> {
-    let mut scanner = Scanner::new(text, DEEPEST);
-    scanner.value().map_err(|fault| fault.problem)?;
-    if scanner.at_end() {
+fn scan(text: &str) -> Result<(), InvalidMessageKind> {
+    let mut scanner = Scanner::new(text, MAX_DEPTH);
+    scanner.scan_root().map_err(|fault| fault.kind)?;
+    if scanner.is_at_end() {
         Ok(())
     } else {
-        Err(Problem::TrailingBytes)
+        Err(InvalidMessageKind::TrailingBytes)
     }
 }
 
 #[test]
-fn agrees_with_serde_json_on_what_is_json() {
+fn scanner_agrees_with_serde_json_on_valid_json() {
     for text in [
         "null",
         "true",
@@ -107,45 +107,45 @@ fn agrees_with_serde_json_on_what_is_json() {
         "\"é\"",
     ] {
         assert_eq!(
-            accepts(text).is_ok(),
+            scan(text).is_ok(),
             serde_json::from_str::<Any>(text).is_ok(),
             "{text:?} gave {:?}",
-            accepts(text)
+            scan(text)
         );
     }
 }
 
 #[test]
-fn lets_nothing_in_that_serde_json_would_not_read_and_never_recurses() {
+fn scanner_rejects_nesting_beyond_the_limit() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let nested = |levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
-        assert_eq!(accepts(&nested(125)), Ok(()));
+        assert_eq!(scan(&nested(125)), Ok(()));
         assert!(serde_json::from_str::<Any>(&nested(127)).is_ok());
-        assert_eq!(accepts(&nested(126)), Err(Problem::TooDeep));
-        assert_eq!(accepts(&nested(1_000_000)), Err(Problem::TooDeep));
+        assert_eq!(scan(&nested(126)), Err(InvalidMessageKind::TooDeep));
+        assert_eq!(scan(&nested(1_000_000)), Err(InvalidMessageKind::TooDeep));
     }
 }
 
 #[test]
-fn says_which_fault_it_found_and_where() {
-    for (text, problem, at) in [
-        ("", Problem::UnexpectedEnd, 0),
-        ("[1,", Problem::UnexpectedEnd, 3),
-        ("{\"a\":\"b", Problem::UnexpectedEnd, 7),
-        ("\"\\ud83e", Problem::UnexpectedEnd, 7),
-        ("\"\\ud83e\\", Problem::UnexpectedEnd, 8),
-        ("\"\\ud83e\\u", Problem::UnexpectedEnd, 9),
-        ("[x]", Problem::UnexpectedCharacter, 1),
-        ("\"a\nb\"", Problem::ControlCharacter, 2),
-        ("\"ab\\q\"", Problem::BadEscape, 4),
-        ("\"ab\\uD800\"", Problem::LoneSurrogate, 3),
-        ("[01]", Problem::BadNumber, 2),
-        ("[-]", Problem::BadNumber, 2),
-        ("[-", Problem::UnexpectedEnd, 2),
-        ("[1.", Problem::UnexpectedEnd, 3),
-        ("[1e+", Problem::UnexpectedEnd, 4),
+fn scan_error_has_kind_and_offset() {
+    for (text, kind, offset) in [
+        ("", InvalidMessageKind::UnexpectedEnd, 0),
+        ("[1,", InvalidMessageKind::UnexpectedEnd, 3),
+        ("{\"a\":\"b", InvalidMessageKind::UnexpectedEnd, 7),
+        ("\"\\ud83e", InvalidMessageKind::UnexpectedEnd, 7),
+        ("\"\\ud83e\\", InvalidMessageKind::UnexpectedEnd, 8),
+        ("\"\\ud83e\\u", InvalidMessageKind::UnexpectedEnd, 9),
+        ("[x]", InvalidMessageKind::UnexpectedCharacter, 1),
+        ("\"a\nb\"", InvalidMessageKind::ControlCharacter, 2),
+        ("\"ab\\q\"", InvalidMessageKind::BadEscape, 4),
+        ("\"ab\\uD800\"", InvalidMessageKind::LoneSurrogate, 3),
+        ("[01]", InvalidMessageKind::BadNumber, 2),
+        ("[-]", InvalidMessageKind::BadNumber, 2),
+        ("[-", InvalidMessageKind::UnexpectedEnd, 2),
+        ("[1.", InvalidMessageKind::UnexpectedEnd, 3),
+        ("[1e+", InvalidMessageKind::UnexpectedEnd, 4),
     ] {
-        let fault = Scanner::new(text, DEEPEST).value().unwrap_err();
-        assert_eq!((fault.problem, fault.at), (problem, at), "{text:?}");
+        let error = Scanner::new(text, MAX_DEPTH).scan_root().unwrap_err();
+        assert_eq!((error.kind, error.offset), (kind, offset), "{text:?}");
     }
 }

@@ -1,18 +1,20 @@
-//! The ACP envelope rules, as far as the envelope decides them.
+//! The ACP rules that apply to the JSON-RPC envelope.
 
-use crate::verdict::{check, check_members, code_and_id, envelope, message, reply, verdict};
+use crate::classify::{
+    check_labels, check_members, classify, code_and_id, envelope, error_responses, expect_message,
+};
 use interzone_jsonrpc::{
-    ExtraMembers, Kind, Message, NullId, ParamsShape, Policy, RawJson, Responses,
+    ExtraMembers, JsonKind, Message, NullId, ParamsShape, Policy, RawJson, Responses,
 };
 use serde_json::{Value, json};
 
-/// The endpoint: no member beyond the envelope's, and a null id is a request's.
+/// The server: no extra members, and a null id is allowed in a request.
 const ENDPOINT: Policy = Policy {
     extra_members: ExtraMembers::Refuse,
     ..Policy::SERVER
 };
 
-/// The caller, reading answers by the same letter.
+/// The client, with the same strictness for responses.
 const CALLER: Policy = Policy {
     extra_members: ExtraMembers::Refuse,
     null_id: NullId::Answer,
@@ -22,7 +24,7 @@ const CALLER: Policy = Policy {
 };
 
 #[test]
-fn a_request_has_four_members_and_no_other() {
+fn request_with_extra_member_is_rejected() {
     check_members(
         &ENDPOINT,
         &[
@@ -44,14 +46,14 @@ fn a_request_has_four_members_and_no_other() {
             (r#""id":1,"method":7"#, "method_kind"),
         ],
     );
-    check(
+    check_labels(
         &ENDPOINT,
         &[(r#"{"method":"tasks.get","id":1}"#, "version_missing")],
     );
 }
 
 #[test]
-fn a_response_has_exactly_one_outcome_and_no_other_member() {
+fn response_with_extra_member_or_two_outcomes_is_rejected() {
     check_members(
         &CALLER,
         &[
@@ -75,14 +77,14 @@ fn a_response_has_exactly_one_outcome_and_no_other_member() {
                 r#""id":1,"error":{"code":1,"message":"m","more":1}"#,
                 "extra_member",
             ),
-            // Inside the result, what stands is the method's business.
+            // Members inside the result are not checked.
             (r#""id":1,"result":{"meta":1,"meta":2}"#, "success"),
         ],
     );
 }
 
 #[test]
-fn the_id_is_echoed_with_its_type_and_exact_value() {
+fn response_echoes_id_with_type_and_value() {
     for id in [
         r#""1""#,
         "1",
@@ -96,7 +98,7 @@ fn the_id_is_echoed_with_its_type_and_exact_value() {
         "null",
     ] {
         let text = envelope(&format!(r#""method":"tasks.get","id":{id}"#));
-        let Message::Request(request) = message(&text, &ENDPOINT) else {
+        let Message::Request(request) = expect_message(&text, &ENDPOINT) else {
             panic!("{text}")
         };
         let answer = request.succeed(RawJson::NULL).to_string();
@@ -108,7 +110,7 @@ fn the_id_is_echoed_with_its_type_and_exact_value() {
 }
 
 #[test]
-fn an_id_of_another_type_is_invalid() {
+fn id_of_another_type_is_an_invalid_request() {
     for id in [
         "true", "false", "[]", "[1]", "{}", "1.5", "1.0", "1e2", "-0",
     ] {
@@ -122,7 +124,7 @@ fn an_id_of_another_type_is_invalid() {
 }
 
 #[test]
-fn an_undeterminable_id_is_answered_with_null() {
+fn unreadable_id_is_answered_with_null() {
     for (text, code) in [
         (r#"{"jsonrpc":"2.0","id":1"#, -32700),
         ("", -32700),
@@ -138,33 +140,36 @@ fn an_undeterminable_id_is_answered_with_null() {
 }
 
 #[test]
-fn a_notification_is_never_answered() {
+fn notification_gets_no_response() {
     for members in [
         r#""method":"tasks.get""#,
-        r#""method":"nobody.knows""#,
+        r#""method":"unknown.method""#,
         r#""method":"rpc.discover""#,
     ] {
-        assert_eq!(reply(envelope(members).as_bytes(), &ENDPOINT), None);
+        assert_eq!(
+            error_responses(envelope(members).as_bytes(), &ENDPOINT),
+            None
+        );
     }
 }
 
 #[test]
-fn a_null_id_is_answered_with_a_null_id() {
+fn null_id_is_answered_with_null_id() {
     let text = envelope(r#""method":"tasks.get","id":null"#);
-    assert_eq!(verdict(&text, &ENDPOINT), "request");
-    let Message::Request(request) = message(&text, &ENDPOINT) else {
+    assert_eq!(classify(&text, &ENDPOINT), "request");
+    let Message::Request(request) = expect_message(&text, &ENDPOINT) else {
         panic!("{text}")
     };
     assert_eq!(request.id(), None);
     let answer = request.succeed(RawJson::NULL).to_string();
-    assert_eq!(verdict(&answer, &CALLER), "success", "{answer}");
+    assert_eq!(classify(&answer, &CALLER), "success", "{answer}");
 }
 
 #[test]
-fn batches() {
+fn batch_items_are_answered_one_by_one_up_to_1000() {
     assert_eq!(code_and_id(b"[]", &ENDPOINT), (-32600, Value::Null));
     assert_eq!(code_and_id(b" [ ] ", &ENDPOINT), (-32600, Value::Null));
-    check(
+    check_labels(
         &ENDPOINT,
         &[
             ("[]", "empty_batch"),
@@ -176,7 +181,7 @@ fn batches() {
             ),
         ],
     );
-    let nulls = reply(b"[1,\"a\",[]]", &ENDPOINT).unwrap();
+    let nulls = error_responses(b"[1,\"a\",[]]", &ENDPOINT).unwrap();
     let codes: Vec<_> = nulls
         .as_array()
         .unwrap()
@@ -186,13 +191,13 @@ fn batches() {
     assert_eq!(codes, [(&json!(-32600), &Value::Null); 3]);
 
     let quiet = format!("[{0},{0}]", envelope(r#""method":"stream.chunk""#));
-    assert_eq!(reply(quiet.as_bytes(), &ENDPOINT), None);
+    assert_eq!(error_responses(quiet.as_bytes(), &ENDPOINT), None);
 
     let many = |count: usize| {
         let item = envelope(r#""method":"a","id":1"#);
         format!("[{}]", vec![item; count].join(","))
     };
-    assert!(verdict(many(1000), &ENDPOINT).starts_with("[request "));
+    assert!(classify(many(1000), &ENDPOINT).starts_with("[request "));
     assert_eq!(
         code_and_id(many(1001).as_bytes(), &ENDPOINT),
         (-32600, Value::Null)
@@ -200,7 +205,7 @@ fn batches() {
 }
 
 #[test]
-fn params_are_by_name_and_what_is_in_them_is_not_judged() {
+fn params_must_be_structured_and_are_passed_verbatim() {
     check_members(
         &ENDPOINT,
         &[
@@ -214,24 +219,24 @@ fn params_are_by_name_and_what_is_in_them_is_not_judged() {
             ),
         ],
     );
-    // An array passes the envelope, which JSON-RPC allows; the method sees its kind and refuses.
+    // An array is valid JSON-RPC; the method sees its kind and rejects it.
     let text = envelope(r#""method":"a","id":1,"params":["t"]"#);
-    let Message::Request(request) = message(&text, &ENDPOINT) else {
+    let Message::Request(request) = expect_message(&text, &ENDPOINT) else {
         panic!("{text}")
     };
-    assert_eq!(request.params().map(RawJson::kind), Some(Kind::Array));
+    assert_eq!(request.params().map(RawJson::kind), Some(JsonKind::Array));
 
-    // Unset members may come as nulls, and are handed over as they came.
+    // Unset members may be null, and are passed on as received.
     let nulls = r#"{"taskId":"t","timestamp":null,"metadata":{"reason":null}}"#;
     let text = envelope(&format!(r#""method":"a","id":1,"params":{nulls}"#));
-    let Message::Request(request) = message(&text, &ENDPOINT) else {
+    let Message::Request(request) = expect_message(&text, &ENDPOINT) else {
         panic!("{text}")
     };
     assert_eq!(request.params().map(RawJson::as_str), Some(nulls));
 }
 
 #[test]
-fn what_is_not_json_is_a_parse_error() {
+fn invalid_json_is_a_parse_error() {
     for text in [
         &b"\xff"[..],
         b"NaN",

@@ -1,21 +1,21 @@
-//! Arrays of messages: each item judged by itself, unless the whole is not JSON.
+//! Batches: each item is validated by itself, unless the text as a whole is not JSON.
 
-use crate::verdict::{check, code_and_id, envelope, reply, verdict, word};
+use crate::classify::{check_labels, classify, code_and_id, envelope, error_responses, label};
 use interzone_jsonrpc::{
-    Answers, Batch, Batches, Error, ErrorCode, Message, MethodName, Notification, Parsed, Policy,
-    RawJson, Request, Response, parse,
+    Batch, Batches, ErrorCode, ErrorObject, Message, MethodName, Notification, Parsed, Policy,
+    RawJson, Request, Response, ResponseWriter, parse,
 };
 use serde_json::{Value, json};
 
-fn limited(most: usize) -> Policy {
+fn limited(limit: usize) -> Policy {
     Policy {
-        batches: Batches::UpTo(most),
+        batches: Batches::UpTo(limit),
         ..Policy::STANDARD
     }
 }
 
 #[test]
-fn items_of_every_kind_side_by_side() {
+fn batch_items_are_classified_one_by_one() {
     let rows = [
         (envelope(r#""method":"a","id":1"#), "request"),
         (envelope(r#""method":"a""#), "notification"),
@@ -36,26 +36,26 @@ fn items_of_every_kind_side_by_side() {
         (envelope(r#""method":"a","id":1"#), "request"),
     ];
     let texts: Vec<_> = rows.iter().map(|(text, _)| text.as_str()).collect();
-    let words: Vec<_> = rows.iter().map(|(_, word)| *word).collect();
+    let labels: Vec<_> = rows.iter().map(|(_, word)| *word).collect();
     for separator in [",", " , ", "\n,\n"] {
         let batch = format!("[{}]", texts.join(separator));
-        let expected = format!("[{}]", words.join(" "));
-        assert_eq!(verdict(&batch, &Policy::STANDARD), expected);
+        let expected = format!("[{}]", labels.join(" "));
+        assert_eq!(classify(&batch, &Policy::STANDARD), expected);
     }
     for (text, word) in rows {
         assert_eq!(
-            verdict(format!(" [ {text} ] "), &Policy::STANDARD),
+            classify(format!(" [ {text} ] "), &Policy::STANDARD),
             format!("[{word}]")
         );
     }
 }
 
 #[test]
-fn an_empty_one_is_a_single_invalid_request() {
+fn empty_batch_is_a_single_invalid_request() {
     for text in ["[]", "[ ]", "\n[\n]\n"] {
         for policy in [Policy::STANDARD, Policy::SERVER, limited(0)] {
-            assert_eq!(verdict(text, &policy), "empty_batch");
-            let answer = reply(text.as_bytes(), &policy).unwrap();
+            assert_eq!(classify(text, &policy), "empty_batch");
+            let answer = error_responses(text.as_bytes(), &policy).unwrap();
             assert!(answer.is_object(), "one response, not an array of one");
             assert_eq!(code_and_id(text.as_bytes(), &policy), (-32600, Value::Null));
         }
@@ -63,22 +63,22 @@ fn an_empty_one_is_a_single_invalid_request() {
 }
 
 #[test]
-fn the_limit_is_exact() {
+fn batch_limit_is_exact() {
     let item = envelope(r#""method":"a","id":1"#);
-    for most in [1, 2, 16, 17, 1000] {
-        let policy = limited(most);
-        for (count, fits) in [(most, true), (most + 1, false), (most * 3, false)] {
+    for limit in [1, 2, 16, 17, 1000] {
+        let policy = limited(limit);
+        for (count, fits) in [(limit, true), (limit + 1, false), (limit * 3, false)] {
             for item in [item.as_str(), "1", "{}"] {
                 let batch = format!("[{}]", vec![item; count].join(","));
                 match parse(batch.as_bytes(), &policy) {
                     Parsed::Batch(items) => {
-                        assert!(fits, "{count} of {most}");
+                        assert!(fits, "{count} of {limit}");
                         assert_eq!(items.len(), count);
                     }
                     Parsed::One(one) => {
-                        assert!(!fits, "{count} of {most}");
-                        assert_eq!(word(&one), "batch_too_large");
-                        let answer = reply(batch.as_bytes(), &policy).unwrap();
+                        assert!(!fits, "{count} of {limit}");
+                        assert_eq!(label(&one), "batch_too_large");
+                        let answer = error_responses(batch.as_bytes(), &policy).unwrap();
                         assert!(answer.is_object());
                         assert_eq!(answer["error"]["code"], -32600);
                         assert_eq!(answer["id"], Value::Null);
@@ -87,12 +87,15 @@ fn the_limit_is_exact() {
             }
         }
     }
-    assert_eq!(Policy::STANDARD.batches, Batches::UpTo(Policy::USUAL_BATCH));
+    assert_eq!(
+        Policy::STANDARD.batches,
+        Batches::UpTo(Policy::DEFAULT_BATCH_LIMIT)
+    );
 }
 
 #[test]
-fn beyond_the_limit_the_rest_must_still_be_json() {
-    check(
+fn oversized_batch_must_still_be_json() {
+    check_labels(
         &limited(2),
         &[
             ("[1,2,3]", "batch_too_large"),
@@ -113,12 +116,12 @@ fn beyond_the_limit_the_rest_must_still_be_json() {
     );
     for (levels, expected) in [(127, "batch_too_large"), (128, "too_deep")] {
         let deep = format!("[1,2,{}{}]", "[".repeat(levels), "]".repeat(levels));
-        assert_eq!(verdict(deep, &limited(2)), expected, "{levels}");
+        assert_eq!(classify(deep, &limited(2)), expected, "{levels}");
     }
 }
 
 #[test]
-fn one_broken_item_spoils_the_whole_only_if_it_is_not_json() {
+fn item_with_invalid_json_is_a_parse_error_of_the_batch() {
     let good = envelope(r#""method":"a","id":1"#);
     for broken in [r#"{"jsonrpc""#, "{", "nul", r#"{"a":1,}"#, "", "{} {}"] {
         for batch in [format!("[{good},{broken}]"), format!("[{broken},{good}]")] {
@@ -129,25 +132,25 @@ fn one_broken_item_spoils_the_whole_only_if_it_is_not_json() {
 }
 
 #[test]
-fn each_item_has_its_own_place() {
+fn batch_errors_have_their_own_positions() {
     let text = "[1,\n  2, \"é\", {},\n3,{\n\"id\":1,\"id\":\n1},4]";
     let Parsed::Batch(items) = parse(text.as_bytes(), &Policy::SERVER) else {
         panic!("{text}")
     };
-    let places: Vec<_> = items
+    let positions: Vec<_> = items
         .iter()
         .map(|item| item.as_ref().unwrap_err().position())
         .map(|place| (place.line, place.column))
         .collect();
     assert_eq!(
-        places,
+        positions,
         [(1, 2), (2, 3), (2, 6), (2, 11), (3, 1), (4, 8), (5, 4)]
     );
 }
 
 #[test]
-fn an_array_in_a_batch_is_no_batch() {
-    check(
+fn nested_batch_is_rejected() {
+    check_labels(
         &Policy::STANDARD,
         &[
             ("[[]]", "[not_an_object]"),
@@ -159,7 +162,7 @@ fn an_array_in_a_batch_is_no_batch() {
 }
 
 #[test]
-fn where_nothing_is_due_there_are_no_bytes() {
+fn batch_without_requests_gets_no_response() {
     let note = envelope(r#""method":"a""#);
     let response = envelope(r#""result":1,"id":1"#);
     let reserved = envelope(r#""method":"rpc.a""#);
@@ -170,28 +173,28 @@ fn where_nothing_is_due_there_are_no_bytes() {
         (format!("[{note},{response}]"), Policy::STANDARD),
     ] {
         let parsed = parse(text.as_bytes(), &policy);
-        assert_eq!(Answers::to(&parsed).finish(), None);
-        assert_eq!(reply(text.as_bytes(), &policy), None, "{text}");
+        assert_eq!(ResponseWriter::for_parsed(&parsed).finish(), None);
+        assert_eq!(error_responses(text.as_bytes(), &policy), None, "{text}");
     }
 }
 
 #[test]
-fn answers_stand_in_the_order_they_are_given() {
+fn responses_are_written_in_the_order_added() {
     let text =
         br#"[{"jsonrpc":"2.0","method":"a","id":"x"},2,{"jsonrpc":"2.0","method":"a","id":3}]"#;
     let parsed = parse(text, &Policy::SERVER);
-    let mut answers = Answers::to(&parsed);
+    let mut writer = ResponseWriter::for_parsed(&parsed);
     let Parsed::Batch(items) = parsed else {
         panic!()
     };
     for item in items.iter().rev() {
         match item {
-            Ok(Message::Request(request)) => answers.result(request, &"done").unwrap(),
+            Ok(Message::Request(request)) => writer.result(request, &"done").unwrap(),
             Ok(_) => panic!("{item:?}"),
-            Err(rejection) => answers.extend(rejection.answer().as_ref()),
+            Err(rejection) => writer.extend(rejection.response().as_ref()),
         }
     }
-    let sent = answers.finish().unwrap();
+    let sent = writer.finish().unwrap();
     let sent: Value = serde_json::from_slice(&sent).unwrap();
     let ids: Vec<_> = sent
         .as_array()
@@ -203,7 +206,7 @@ fn answers_stand_in_the_order_they_are_given() {
 }
 
 #[test]
-fn a_result_that_has_no_json_form_is_answered_as_our_fault() {
+fn unserializable_result_becomes_internal_error() {
     struct Unwritable;
     impl serde::Serialize for Unwritable {
         fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -218,7 +221,7 @@ fn a_result_that_has_no_json_form_is_answered_as_our_fault() {
         r#"[{"jsonrpc":"2.0","method":"a","id":1},{"jsonrpc":"2.0","method":"a","id":2}]"#,
     ] {
         let parsed = parse(text.as_bytes(), &Policy::SERVER);
-        let mut answers = Answers::to(&parsed);
+        let mut writer = ResponseWriter::for_parsed(&parsed);
         let items = match parsed {
             Parsed::One(item) => vec![item],
             Parsed::Batch(items) => items,
@@ -227,28 +230,29 @@ fn a_result_that_has_no_json_form_is_answered_as_our_fault() {
             let Ok(Message::Request(request)) = item else {
                 panic!()
             };
-            assert!(answers.result(request, &Unwritable).is_err());
+            assert!(writer.result(request, &Unwritable).is_err());
         }
-        let sent = String::from_utf8(answers.finish().unwrap()).unwrap();
+        let sent = String::from_utf8(writer.finish().unwrap()).unwrap();
         assert!(!sent.contains("secret"), "{sent}");
         let sent: Value = serde_json::from_str(&sent).unwrap();
-        let all = sent.as_array().cloned().unwrap_or_else(|| vec![sent]);
-        assert_eq!(all.len(), items.len());
-        assert!(all.iter().all(|one| one["error"]["code"] == -32603));
-        assert_eq!(all[0]["id"], 1);
+        let responses = sent.as_array().cloned().unwrap_or_else(|| vec![sent]);
+        assert_eq!(responses.len(), items.len());
+        assert!(responses.iter().all(|one| one["error"]["code"] == -32603));
+        assert_eq!(responses[0]["id"], 1);
     }
 }
 
 #[test]
-fn a_batch_that_is_built_is_read_back_as_it_was() {
+fn built_batch_is_parsed_back() {
     let name = |name: &'static str| MethodName::new(name).unwrap();
-    let batch = Batch::new(Request::new(1, name("a")).with_params(RawJson::of(&[1]).unwrap()))
-        .with(Notification::new(name("b")))
-        .with(Response::success("x", RawJson::NULL))
-        .with(Response::failure(
-            None,
-            Error::standard(ErrorCode::INTERNAL_ERROR),
-        ));
+    let batch =
+        Batch::new(Request::new(1, name("a")).with_params(RawJson::from_value(&[1]).unwrap()))
+            .with_message(Notification::new(name("b")))
+            .with_message(Response::success("x", RawJson::NULL))
+            .with_message(Response::failure(
+                None,
+                ErrorObject::standard(ErrorCode::INTERNAL_ERROR),
+            ));
     let bytes = batch.to_vec();
     let Parsed::Batch(items) = parse(&bytes, &Policy::STANDARD) else {
         panic!()

@@ -1,26 +1,28 @@
-//! The Cauce message rules, row by row: what is a request id, and what is a message.
+//! The Cauce rules for request ids and messages, row by row.
 
-use crate::verdict::{check, check_members, code_and_id, envelope, message, reply};
+use crate::classify::{
+    check_labels, check_members, code_and_id, envelope, error_responses, expect_message,
+};
 use interzone_jsonrpc::{
-    Batches, Error, ErrorCode, Message, MethodName, MissingErrorId, Notification, Policy, RawJson,
-    Request, RequestId, Response,
+    Batches, ErrorCode, ErrorObject, Message, MethodName, MissingErrorId, Notification, Policy,
+    RawJson, Request, RequestId, Response,
 };
 use serde_json::{Value, json};
 
-/// A hub's end of a socket: both sides call and answer, and there are no batches.
+/// The hub's side of a WebSocket: both sides send requests and responses, and there are no batches.
 const HUB: Policy = Policy {
     batches: Batches::Refuse,
     ..Policy::STANDARD
 };
 
-/// A reader of answers, for which an error without an id is an error that names nobody.
+/// A reader of responses that accepts an error without an id.
 const LENIENT: Policy = Policy {
     missing_error_id: MissingErrorId::Null,
     ..HUB
 };
 
 #[test]
-fn a_request_id_is_a_string_or_a_signed_64_bit_integer() {
+fn request_id_is_a_string_or_a_signed_64_bit_integer() {
     for (id, valid) in [
         (r#""a""#, true),
         (r#""""#, true),
@@ -63,17 +65,17 @@ fn a_request_id_is_a_string_or_a_signed_64_bit_integer() {
             if !valid && shape.contains("method") {
                 assert_eq!(code_and_id(text.as_bytes(), &HUB), (-32600, Value::Null));
             } else if !valid {
-                // A hub may be answered, so it does not answer what was meant for an answer.
-                assert_eq!(reply(text.as_bytes(), &HUB), None, "{text}");
+                // A hub may receive responses, so it does not answer a broken one.
+                assert_eq!(error_responses(text.as_bytes(), &HUB), None, "{text}");
             }
         }
     }
 }
 
 #[test]
-fn the_version_is_exactly_2_0() {
+fn version_must_be_exactly_2_0() {
     for policy in [HUB, LENIENT, Policy::STANDARD, Policy::SERVER] {
-        check(
+        check_labels(
             &policy,
             &[
                 (r#"{"id":1,"method":"a"}"#, "version_missing"),
@@ -96,15 +98,15 @@ fn the_version_is_exactly_2_0() {
             ],
         );
     }
-    // An escape is another spelling of the same string.
-    let spelt = r#"{"jsonrpc":"2\u002e\u0030","method":"a"}"#;
-    check(&HUB, &[(spelt, "notification")]);
+    // An escaped version is the same string.
+    let escaped = r#"{"jsonrpc":"2\u002e\u0030","method":"a"}"#;
+    check_labels(&HUB, &[(escaped, "notification")]);
     let wrong = br#"{"jsonrpc":"1.0","id":1,"method":"a"}"#;
     assert_eq!(code_and_id(wrong, &HUB), (-32600, Value::Null));
 }
 
 #[test]
-fn requests_and_notifications() {
+fn calls_are_validated() {
     check_members(
         &HUB,
         &[
@@ -135,7 +137,7 @@ fn requests_and_notifications() {
             (r#""id":1,"method":"a","params":[1]"#, "request"),
             (r#""id":1,"method":"a","params":{}"#, "request"),
             (r#""method":"a","params":0"#, "notification"),
-            // Members that nobody knows are passed over.
+            // Unknown members are ignored.
             (r#""id":1,"method":"a","more":{"id":2}"#, "request"),
             (r#""method":"a","ID":1"#, "notification"),
         ],
@@ -147,9 +149,9 @@ fn requests_and_notifications() {
 }
 
 #[test]
-fn null_params_are_absent_and_dropped() {
+fn null_params_count_as_absent() {
     let text = envelope(r#""id":1,"method":"a","params":null"#);
-    let Message::Request(request) = message(&text, &HUB) else {
+    let Message::Request(request) = expect_message(&text, &HUB) else {
         panic!("{text}")
     };
     assert_eq!(request.params(), None);
@@ -160,9 +162,12 @@ fn null_params_are_absent_and_dropped() {
 }
 
 #[test]
-fn a_notification_carries_no_id() {
+fn notification_has_no_id() {
     let with_id = envelope(r#""id":1,"method":"a""#);
-    assert!(matches!(message(&with_id, &HUB), Message::Request(_)));
+    assert!(matches!(
+        expect_message(&with_id, &HUB),
+        Message::Request(_)
+    ));
     assert!(serde_json::from_str::<Notification>(&with_id).is_err());
     assert!(serde_json::from_str::<Notification>(&envelope(r#""id":null,"method":"a""#)).is_err());
     assert!(serde_json::from_str::<Notification>(&envelope(r#""method":"a""#)).is_ok());
@@ -170,8 +175,8 @@ fn a_notification_carries_no_id() {
 }
 
 #[test]
-fn only_an_object_is_a_message() {
-    check(
+fn message_must_be_an_object() {
+    check_labels(
         &HUB,
         &[
             (r#"["2.0",1,"cauce.ping",null]"#, "batch_refused"),
@@ -194,11 +199,11 @@ fn only_an_object_is_a_message() {
     }
     let positional = r#"["2.0",1,"cauce.ping",null]"#;
     assert!(serde_json::from_str::<Request>(positional).is_err());
-    assert!(serde_json::from_str::<Error>(r#"[-32600,"words",null]"#).is_err());
+    assert!(serde_json::from_str::<ErrorObject>(r#"[-32600,"message",null]"#).is_err());
 }
 
 #[test]
-fn responses() {
+fn responses_are_validated() {
     check_members(
         &HUB,
         &[
@@ -270,7 +275,7 @@ fn responses() {
         &[
             (r#""error":{"code":1,"message":"m"}"#, "failure"),
             (r#""id":null,"error":{"code":1,"message":"m"}"#, "failure"),
-            // A malformed id is never lost in silence.
+            // A malformed id is always reported.
             (
                 r#""id":1.5,"error":{"code":1,"message":"m"}"#,
                 "id_not_integer",
@@ -282,8 +287,8 @@ fn responses() {
 }
 
 #[test]
-fn duplicates_and_surroundings() {
-    check(
+fn duplicate_members_and_trailing_bytes_are_rejected() {
+    check_labels(
         &HUB,
         &[
             (
@@ -307,7 +312,7 @@ fn duplicates_and_surroundings() {
 }
 
 #[test]
-fn what_is_sent_has_every_required_member_and_no_empty_one() {
+fn written_message_has_required_members_only() {
     let sent = |response: Response| serde_json::from_slice::<Value>(&response.to_vec()).unwrap();
     assert_eq!(
         sent(Response::success(1, RawJson::NULL)),
@@ -316,7 +321,7 @@ fn what_is_sent_has_every_required_member_and_no_empty_one() {
     assert_eq!(
         sent(Response::failure(
             None,
-            Error::new(1, "m").with_data(RawJson::NULL)
+            ErrorObject::new(1, "m").with_data(RawJson::NULL)
         )),
         json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "m"}})
     );
@@ -328,8 +333,8 @@ fn what_is_sent_has_every_required_member_and_no_empty_one() {
 }
 
 #[test]
-fn the_codes_are_the_standard_ones() {
-    for (code, number, words) in [
+fn error_codes_match_the_specification() {
+    for (code, number, message) in [
         (ErrorCode::PARSE_ERROR, -32700, "Parse error"),
         (ErrorCode::INVALID_REQUEST, -32600, "Invalid Request"),
         (ErrorCode::METHOD_NOT_FOUND, -32601, "Method not found"),
@@ -337,7 +342,7 @@ fn the_codes_are_the_standard_ones() {
         (ErrorCode::INTERNAL_ERROR, -32603, "Internal error"),
     ] {
         assert_eq!(code.get(), number);
-        assert_eq!(code.standard_message(), Some(words));
+        assert_eq!(code.standard_message(), Some(message));
         assert!(code.is_reserved() && !code.is_server_error());
     }
     for (number, reserved, server) in [

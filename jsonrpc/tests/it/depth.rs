@@ -1,10 +1,10 @@
-//! How deep a message may nest, and that nothing depends on the call stack.
+//! Nesting limits, and independence from the call stack.
 
-use crate::verdict::{envelope, message, rejection, verdict};
-use interzone_jsonrpc::{Batch, Batches, Error, Message, Policy, RawJson};
+use crate::classify::{classify, envelope, expect_message, expect_rejection};
+use interzone_jsonrpc::{Batch, Batches, ErrorObject, Message, Policy, RawJson};
 use serde_json::Value;
 
-/// `levels` containers within each other, of arrays, of objects, or of both in turn.
+/// Returns `levels` nested containers: arrays, objects, or both alternating.
 fn nested(levels: usize, style: usize) -> String {
     let open = |level: usize| match style {
         0 => "[",
@@ -18,8 +18,8 @@ fn nested(levels: usize, style: usize) -> String {
     format!("{opening}1{closing}")
 }
 
-/// Where a value of a caller's own may stand in a message.
-fn places(value: &str) -> [String; 5] {
+/// Returns messages with `value` in each place that a caller controls.
+fn messages_with(value: &str) -> [String; 5] {
     [
         envelope(&format!(r#""method":"a","id":1,"params":{value}"#)),
         envelope(&format!(r#""method":"a","x":{value}"#)),
@@ -34,7 +34,7 @@ fn places(value: &str) -> [String; 5] {
 }
 
 #[test]
-fn the_limit_counts_the_value_wherever_it_stands() {
+fn depth_limit_counts_only_the_value() {
     for (max_depth, limit) in [
         (0, 0),
         (1, 1),
@@ -51,28 +51,28 @@ fn the_limit_counts_the_value_wherever_it_stands() {
             batches: Batches::Refuse,
             ..policy
         };
-        let none = Policy {
+        let too_small = Policy {
             batches: Batches::UpTo(0),
             ..policy
         };
         for style in 0..3 {
             for (slack, fits) in [(0, true), (1, false)] {
-                for text in places(&nested(limit + slack, style)) {
+                for text in messages_with(&nested(limit + slack, style)) {
                     let batch = format!("[1,{text}]");
-                    for (text, policy, whole) in [
+                    for (text, policy, batch_error) in [
                         (&text, &policy, ""),
                         (&batch, &policy, ""),
                         (&batch, &refusing, "batch_refused"),
-                        (&batch, &none, "batch_too_large"),
+                        (&batch, &too_small, "batch_too_large"),
                     ] {
-                        let word = verdict(text, policy);
+                        let label = classify(text, policy);
                         assert!(
-                            whole.is_empty() || !fits || word == whole,
-                            "{word} {max_depth} {text}"
+                            batch_error.is_empty() || !fits || label == batch_error,
+                            "{label} {max_depth} {text}"
                         );
-                        // Where nobody looks into messages, levels around values are not told apart.
-                        if whole.is_empty() || text.contains("error") {
-                            assert_eq!(word != "too_deep", fits, "{max_depth} {style} {text}");
+                        // Where messages are skipped unread, envelope levels are not distinguished from values.
+                        if batch_error.is_empty() || text.contains("error") {
+                            assert_eq!(label != "too_deep", fits, "{max_depth} {style} {text}");
                         }
                     }
                 }
@@ -82,17 +82,17 @@ fn the_limit_counts_the_value_wherever_it_stands() {
 }
 
 #[test]
-fn what_was_let_in_can_be_decoded_and_sent_on_in_any_place() {
+fn accepted_depth_can_be_decoded_and_sent_on() {
     for style in 0..3 {
         let deep = nested(125, style);
         let text = envelope(&format!(r#""id":1,"method":"a","params":{deep}"#));
-        let Message::Request(request) = message(&text, &Policy::STANDARD) else {
+        let Message::Request(request) = expect_message(&text, &Policy::STANDARD) else {
             panic!("{text}")
         };
         assert!(request.decode_params::<Value>().is_ok());
         let value = request.params().unwrap();
         assert_eq!(RawJson::parse(&deep).as_ref(), Ok(value));
-        let error = Error::new(1, "m").with_data(value.borrowed());
+        let error = ErrorObject::new(1, "m").with_data(value.borrowed());
         let messages = [
             Message::from(request.clone()),
             Message::from(request.succeed(value.borrowed())),
@@ -100,31 +100,31 @@ fn what_was_let_in_can_be_decoded_and_sent_on_in_any_place() {
         ];
         for sent in messages {
             let alone = sent.to_string();
-            assert_ne!(verdict(&alone, &Policy::STANDARD), "too_deep");
+            assert_ne!(classify(&alone, &Policy::STANDARD), "too_deep");
             assert_eq!(serde_json::from_str::<Message>(&alone).unwrap(), sent);
-            let batch = Batch::new(sent.clone()).with(sent).to_vec();
-            let word = verdict(&batch, &Policy::STANDARD);
-            assert!(word.starts_with('['), "{word}");
+            let batch = Batch::new(sent.clone()).with_message(sent).to_vec();
+            let label = classify(&batch, &Policy::STANDARD);
+            assert!(label.starts_with('['), "{label}");
         }
         let text = serde_json::to_string(&error).unwrap();
-        assert_eq!(serde_json::from_str::<Error>(&text).unwrap(), error);
+        assert_eq!(serde_json::from_str::<ErrorObject>(&text).unwrap(), error);
         assert!(RawJson::parse(&nested(126, style)).is_err());
     }
 }
 
 #[test]
-fn siblings_do_not_add_up() {
+fn siblings_do_not_add_to_depth() {
     let wide = format!("[{}[]]", "[[]],{\"a\":{}},".repeat(10_000));
     let text = envelope(&format!(r#""method":"a","params":{wide}"#));
     let policy = Policy {
         max_depth: 3,
         ..Policy::STANDARD
     };
-    assert_eq!(verdict(text, &policy), "notification");
+    assert_eq!(classify(text, &policy), "notification");
 }
 
 #[test]
-fn a_hundred_thousand_levels_are_refused_where_the_limit_is_passed() {
+fn depth_error_points_at_the_first_level_beyond_limit() {
     for style in 0..3 {
         for text in [
             nested(100_000, style),
@@ -132,8 +132,8 @@ fn a_hundred_thousand_levels_are_refused_where_the_limit_is_passed() {
             r#"{"a":"#.repeat(100_000),
             envelope(&format!(r#""params":{}"#, nested(100_000, style))),
         ] {
-            let rejection = rejection(text.as_bytes(), &Policy::SERVER);
-            assert_eq!(rejection.problem().name(), "too_deep");
+            let rejection = expect_rejection(text.as_bytes(), &Policy::SERVER);
+            assert_eq!(rejection.kind().name(), "too_deep");
             assert!(rejection.position().offset < 1000);
         }
     }

@@ -1,13 +1,13 @@
-//! Ids keep their type and their value, from the request that brings them to the answer.
+//! Ids keep their type and value from request to response.
 
-use crate::verdict::{envelope, message};
+use crate::classify::{envelope, expect_message};
 use interzone_jsonrpc::{
-    Error, ErrorCode, Message, MethodName, Policy, RawJson, Request, RequestId,
+    ErrorCode, ErrorObject, Message, MethodName, Policy, RawJson, Request, RequestId,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashSet};
 
-/// Ids as they may be spelt, and their values.
+/// Ids as JSON text, and their values.
 fn spellings() -> Vec<(&'static str, RequestId<'static>)> {
     vec![
         ("0", RequestId::from(0)),
@@ -39,14 +39,14 @@ fn spellings() -> Vec<(&'static str, RequestId<'static>)> {
 }
 
 fn request<'a>(text: &'a str) -> Request<'a> {
-    match message(text, &Policy::SERVER) {
+    match expect_message(text, &Policy::SERVER) {
         Message::Request(request) => request,
         other => panic!("{text} is {other:?}"),
     }
 }
 
 #[test]
-fn type_and_value_survive_every_way_through() {
+fn id_keeps_type_and_value_through_every_api() {
     for (spelt, id) in spellings() {
         let text = envelope(&format!(r#""id":{spelt},"method":"a""#));
         let request = request(&text);
@@ -55,7 +55,7 @@ fn type_and_value_survive_every_way_through() {
         let value: Value = serde_json::from_str(spelt).unwrap();
         for answer in [
             request.succeed(RawJson::NULL),
-            request.fail(Error::standard(ErrorCode::INTERNAL_ERROR)),
+            request.fail(ErrorObject::standard(ErrorCode::INTERNAL_ERROR)),
         ] {
             assert_eq!(answer.id(), Some(&id));
             let sent: Value = serde_json::from_slice(&answer.to_vec()).unwrap();
@@ -77,7 +77,7 @@ fn type_and_value_survive_every_way_through() {
 }
 
 #[test]
-fn a_number_is_never_a_string() {
+fn numeric_id_differs_from_string_id() {
     assert_ne!(RequestId::from(1), RequestId::from("1"));
     assert_eq!(RequestId::from(1).as_i64(), Some(1));
     assert_eq!(RequestId::from(1).as_str(), None);
@@ -99,7 +99,7 @@ fn a_number_is_never_a_string() {
 }
 
 #[test]
-fn ids_without_escapes_are_borrowed() {
+fn unescaped_id_is_borrowed() {
     use std::borrow::Cow;
     let text = envelope(r#""id":"plain é","method":"a""#);
     let request = request(&text);
@@ -110,18 +110,18 @@ fn ids_without_escapes_are_borrowed() {
 }
 
 #[derive(Debug, serde::Deserialize, serde::Serialize)]
-struct Ledger {
+struct IdList {
     ids: Vec<RequestId<'static>>,
     last: Option<RequestId<'static>>,
 }
 
 #[test]
-fn ids_can_be_read_from_anything_and_within_other_types() {
+fn ids_deserialize_from_any_source_and_in_structs() {
     let text = r#"{"ids":[1,"1","\u00e9"],"last":null}"#;
     let cancel = Request::new(1, MethodName::new("cancel").unwrap())
         .with_params(RawJson::parse(text).unwrap());
     for ledger in [
-        serde_json::from_str::<Ledger>(text).unwrap(),
+        serde_json::from_str::<IdList>(text).unwrap(),
         serde_json::from_reader(text.as_bytes()).unwrap(),
         serde_json::from_value(serde_json::from_str(text).unwrap()).unwrap(),
         cancel.decode_params().unwrap(),
@@ -140,5 +140,5 @@ fn ids_can_be_read_from_anything_and_within_other_types() {
             json!({"ids": [1, "1", "é"], "last": null})
         );
     }
-    assert!(serde_json::from_str::<Ledger>(r#"{"ids":[1.5],"last":null}"#).is_err());
+    assert!(serde_json::from_str::<IdList>(r#"{"ids":[1.5],"last":null}"#).is_err());
 }

@@ -1,41 +1,40 @@
-//! The envelope seen from outside: one binary, one file per question.
+//! Integration tests of the parser and the writer, through the public interface only.
 //!
-//! Only the public interface is used here. What a rule demands is written as data; the code that
-//! reads the tables is in `verdict.rs`.
+//! Rules are written as tables of inputs and expected labels; the code that checks the tables is in `classify.rs`.
 
 #[cfg(test)]
 mod acp_rules;
-#[cfg(test)]
-mod answering;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod cauce_rules;
 #[cfg(test)]
-mod cost;
+mod classify;
+#[cfg(test)]
+mod complexity;
 #[cfg(test)]
 mod depth;
 #[cfg(test)]
-mod duplicates;
+mod duplicate_members;
 #[cfg(test)]
 mod ids;
+#[cfg(test)]
+mod invalid_json;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod reserved;
+mod reserved_methods;
 #[cfg(test)]
 mod response;
 #[cfg(test)]
-mod serde_both_ways;
+mod response_writer;
+#[cfg(test)]
+mod serde_round_trip;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod specification;
 #[cfg(test)]
 mod strategies;
-#[cfg(test)]
-mod text;
-#[cfg(test)]
-mod verdict;

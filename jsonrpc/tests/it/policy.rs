@@ -1,16 +1,16 @@
-//! Every policy in both its positions, and a rulebook that changes its mind inside one batch.
+//! Every setting of a policy, and a resolver with different policies inside one batch.
 
-use crate::verdict::{check_members, envelope, message, verdict};
+use crate::classify::{check_members, classify, envelope, expect_message};
 use interzone_jsonrpc::{
     Batches, ExtraMembers, MissingErrorId, MissingId, NullId, ParamsShape, Parsed, Policy,
-    ReservedNames, Responses, Rulebook, parse,
+    PolicyResolver, ReservedNames, Responses, parse,
 };
 use std::cell::RefCell;
 
 const STANDARD: Policy = Policy::STANDARD;
 
 #[test]
-fn null_id() {
+fn null_id_setting_is_applied() {
     let rows = |answer: bool| {
         let (request, success) = match answer {
             true => ("request", "success"),
@@ -19,7 +19,7 @@ fn null_id() {
         [
             (r#""method":"a","id":null"#, request),
             (r#""result":1,"id":null"#, success),
-            // What is no id at all is refused either way, and no id is no null id.
+            // Values that are no ids are rejected either way, and a missing id is not a null id.
             (r#""method":"a","id":false"#, "id_kind"),
             (r#""method":"a""#, "notification"),
             (r#""result":1"#, "id_missing"),
@@ -38,8 +38,8 @@ fn null_id() {
 }
 
 #[test]
-fn missing_id() {
-    for (missing_id, word) in [
+fn missing_id_setting_is_applied() {
+    for (missing_id, label) in [
         (MissingId::Notification, "notification"),
         (MissingId::Refuse, "id_missing"),
     ] {
@@ -50,8 +50,8 @@ fn missing_id() {
         check_members(
             &policy,
             &[
-                (r#""method":"a""#, word),
-                (r#""method":"a","params":[]"#, word),
+                (r#""method":"a""#, label),
+                (r#""method":"a","params":[]"#, label),
                 (r#""method":"a","id":0"#, "request"),
                 (r#""method":"a","id":null"#, "id_null"),
             ],
@@ -60,7 +60,7 @@ fn missing_id() {
 }
 
 #[test]
-fn extra_members() {
+fn extra_members_setting_is_applied() {
     for (extra_members, call, success, failure) in [
         (ExtraMembers::Ignore, "request", "success", "failure"),
         (
@@ -83,7 +83,7 @@ fn extra_members() {
                 (r#""result":1,"id":1,"params":1"#, success),
                 (r#""error":{"code":1,"message":"m"},"id":1,"x":1"#, failure),
                 (r#""error":{"code":1,"message":"m","x":1},"id":1"#, failure),
-                // Without any, nothing changes.
+                // Without extra members, nothing changes.
                 (r#""method":"a","id":1,"params":{"x":1}"#, "request"),
                 (r#""result":{"x":1},"id":1"#, "success"),
                 (
@@ -96,7 +96,7 @@ fn extra_members() {
 }
 
 #[test]
-fn params() {
+fn params_setting_is_applied() {
     for (params, scalar) in [
         (ParamsShape::Any, "request"),
         (ParamsShape::Structured, "params_scalar"),
@@ -111,7 +111,7 @@ fn params() {
                 (r#""method":"a","id":1,"params":{}"#, "request"),
                 (r#""method":"a","id":1,"params":[]"#, "request"),
                 (r#""method":"a","id":1,"params":null"#, "request"),
-                // A response has no params to judge.
+                // `params` of a response are not checked.
                 (r#""result":1,"id":1,"params":1"#, "success"),
             ],
         );
@@ -119,7 +119,7 @@ fn params() {
 }
 
 #[test]
-fn reserved_names() {
+fn reserved_names_setting_is_applied() {
     for (reserved_names, request, notification) in [
         (ReservedNames::Unknown, "method_reserved", "method_reserved"),
         (ReservedNames::Admit, "request", "notification"),
@@ -140,10 +140,10 @@ fn reserved_names() {
 }
 
 #[test]
-fn batches() {
+fn batches_setting_is_applied() {
     let call = envelope(r#""method":"a","id":1"#);
     let two = format!("[{call},{call}]");
-    for (batches, of_two, of_none) in [
+    for (batches, two_items, no_items) in [
         (Batches::Refuse, "batch_refused", "batch_refused"),
         (Batches::UpTo(0), "batch_too_large", "empty_batch"),
         (Batches::UpTo(1), "batch_too_large", "empty_batch"),
@@ -158,15 +158,15 @@ fn batches() {
             batches,
             ..STANDARD
         };
-        assert_eq!(verdict(&two, &policy), of_two, "{batches:?}");
-        assert_eq!(verdict("[]", &policy), of_none, "{batches:?}");
-        assert_eq!(verdict(&call, &policy), "request", "{batches:?}");
-        assert_eq!(verdict("[1,", &policy), "unexpected_end", "{batches:?}");
+        assert_eq!(classify(&two, &policy), two_items, "{batches:?}");
+        assert_eq!(classify("[]", &policy), no_items, "{batches:?}");
+        assert_eq!(classify(&call, &policy), "request", "{batches:?}");
+        assert_eq!(classify("[1,", &policy), "unexpected_end", "{batches:?}");
     }
 }
 
 #[test]
-fn responses() {
+fn responses_setting_is_applied() {
     for (responses, success, failure) in [
         (Responses::Admit, "success", "failure"),
         (Responses::Refuse, "response_refused", "response_refused"),
@@ -187,8 +187,8 @@ fn responses() {
 }
 
 #[test]
-fn missing_error_id() {
-    for (missing_error_id, word) in [
+fn missing_error_id_setting_is_applied() {
+    for (missing_error_id, label) in [
         (MissingErrorId::Null, "failure"),
         (MissingErrorId::Refuse, "id_missing"),
     ] {
@@ -199,7 +199,7 @@ fn missing_error_id() {
         check_members(
             &policy,
             &[
-                (r#""error":{"code":1,"message":"m"}"#, word),
+                (r#""error":{"code":1,"message":"m"}"#, label),
                 (r#""error":{"code":1,"message":"m"},"id":null"#, "failure"),
                 (r#""error":{"code":1,"message":"m"},"id":true"#, "id_kind"),
                 (r#""result":1"#, "id_missing"),
@@ -209,16 +209,16 @@ fn missing_error_id() {
 }
 
 #[test]
-fn an_error_without_an_id_is_written_with_a_null_one() {
+fn error_without_id_is_written_with_a_null_id() {
     let text = envelope(r#""error":{"code":1,"message":"m"}"#);
     assert_eq!(
-        message(&text, &Policy::CLIENT).to_string(),
+        expect_message(&text, &Policy::CLIENT).to_string(),
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#
     );
 }
 
 #[test]
-fn the_three_policies_differ_where_they_say() {
+fn predefined_policies_differ_as_documented() {
     let rows = [
         (
             r#""method":"a","id":null"#,
@@ -246,21 +246,21 @@ fn the_three_policies_differ_where_they_say() {
         ),
         (r#""method":"a","x":1"#, ["notification"; 3]),
     ];
-    for (members, words) in rows {
+    for (members, labels) in rows {
         let policies = [Policy::STANDARD, Policy::SERVER, Policy::CLIENT];
-        for (policy, word) in policies.iter().zip(words) {
-            check_members(policy, &[(members, word)]);
+        for (policy, label) in policies.iter().zip(labels) {
+            check_members(policy, &[(members, label)]);
         }
     }
 }
 
-/// A door for two dialects, which notes what it is asked.
-struct Zone {
-    asked: RefCell<Vec<String>>,
+/// A resolver for two dialects that records the methods it was called with.
+struct RecordingResolver {
+    methods: RefCell<Vec<String>>,
 }
 
-impl Rulebook for Zone {
-    fn door(&self) -> Policy {
+impl PolicyResolver for RecordingResolver {
+    fn default_policy(&self) -> Policy {
         Policy {
             batches: Batches::UpTo(20),
             ..Policy::SERVER
@@ -268,36 +268,36 @@ impl Rulebook for Zone {
     }
 
     fn for_method(&self, method: &str) -> Policy {
-        self.asked.borrow_mut().push(method.to_owned());
+        self.methods.borrow_mut().push(method.to_owned());
         match method {
             "strict" => Policy {
                 null_id: NullId::Refuse,
                 missing_id: MissingId::Refuse,
                 extra_members: ExtraMembers::Refuse,
-                ..self.door()
+                ..self.default_policy()
             },
             "loose" => Policy {
                 params: ParamsShape::Any,
                 reserved_names: ReservedNames::Admit,
-                // These three are the door's to decide, and change nothing here.
+                // These three are decided by the default policy, and change nothing here.
                 responses: Responses::Admit,
                 batches: Batches::Refuse,
                 max_depth: 1,
-                ..self.door()
+                ..self.default_policy()
             },
             "rpc.loose" => Policy {
                 reserved_names: ReservedNames::Admit,
-                ..self.door()
+                ..self.default_policy()
             },
-            _ => self.door(),
+            _ => self.default_policy(),
         }
     }
 }
 
 #[test]
-fn a_rulebook_judges_each_item_by_its_method() {
-    let zone = Zone {
-        asked: RefCell::default(),
+fn resolver_selects_the_policy_of_each_batch_item() {
+    let resolver = RecordingResolver {
+        methods: RefCell::default(),
     };
     let rows = [
         (r#""method":"strict","id":1"#, "request"),
@@ -319,17 +319,20 @@ fn a_rulebook_judges_each_item_by_its_method() {
         (r#""method":"","id":1"#, "method_empty"),
     ];
     let items: Vec<_> = rows.iter().map(|(members, _)| envelope(members)).collect();
-    let words: Vec<_> = rows.iter().map(|(_, word)| *word).collect();
+    let labels: Vec<_> = rows.iter().map(|(_, word)| *word).collect();
     let batch = format!("[{}]", items.join(","));
-    assert_eq!(verdict(&batch, &zone), format!("[{}]", words.join(" ")));
-    let asked = zone.asked.borrow();
-    assert_eq!(asked.len(), 14, "once for each name there is: {asked:?}");
-    assert!(!asked.iter().any(String::is_empty));
+    assert_eq!(
+        classify(&batch, &resolver),
+        format!("[{}]", labels.join(" "))
+    );
+    let methods = resolver.methods.borrow();
+    assert_eq!(methods.len(), 14, "once for each method name: {methods:?}");
+    assert!(!methods.iter().any(String::is_empty));
 }
 
 #[test]
-fn a_rulebook_may_stand_behind_a_pointer() {
-    let rules: Box<dyn Rulebook> = Box::new(Policy::SERVER);
-    let parsed = parse(b"[]", &*rules);
+fn resolver_works_as_a_trait_object() {
+    let policies: Box<dyn PolicyResolver> = Box::new(Policy::SERVER);
+    let parsed = parse(b"[]", &*policies);
     assert!(matches!(parsed, Parsed::One(Err(_))));
 }

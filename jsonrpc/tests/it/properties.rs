@@ -1,10 +1,10 @@
-//! What must hold for every input, tried on many.
+//! Property tests of the parser and the writer.
 
+use crate::classify::{classify, label};
 use crate::strategies::{damage, id, members, message, object, rubbish};
-use crate::verdict::{verdict, word};
 use interzone_jsonrpc::{
-    Batches, Error, ErrorCode, ExtraMembers, Item, Message, MissingId, Parsed, Policy, RawJson,
-    RequestId, Response, parse,
+    Batches, ErrorCode, ErrorObject, ExtraMembers, Item, Message, MissingId, Parsed, Policy,
+    RawJson, RequestId, Response, parse,
 };
 use proptest::collection::vec;
 use proptest::prelude::{
@@ -22,8 +22,8 @@ const STRICT: Policy = Policy {
 };
 const POLICIES: [Policy; 4] = [Policy::STANDARD, Policy::SERVER, Policy::CLIENT, STRICT];
 
-/// Whether the bytes are JSON, as `serde_json` sees it; nothing where it cannot tell, because it
-/// also refuses numbers that are too large for its own types.
+/// Returns true if the bytes are JSON for `serde_json`; `None` if unknown, because it also rejects numbers that are
+/// too large for its types.
 fn is_json(bytes: &[u8]) -> Option<bool> {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(_) => Some(true),
@@ -39,7 +39,7 @@ fn items<'a>(parsed: Parsed<'a>) -> Vec<Item<'a>> {
     }
 }
 
-/// Checks an answer to rejected bytes by its text alone.
+/// Checks the error response to rejected bytes by its text alone.
 fn well_formed(answer: &[u8]) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     let members = answer.as_object().ok_or("no object")?;
@@ -47,17 +47,17 @@ fn well_formed(answer: &[u8]) -> Result<(), String> {
         return Err(format!("not jsonrpc, id and error: {answer}"));
     }
     let code = answer["error"]["code"].as_i64().ok_or("no code")?;
-    let words = answer["error"]["message"].as_str().ok_or("no message")?;
+    let message = answer["error"]["message"].as_str().ok_or("no message")?;
     let id = members.get("id").ok_or("no id")?;
-    match (code, words) {
+    match (code, message) {
         (-32700, "Parse error") | (-32600, "Invalid Request") if id.is_null() => Ok(()),
-        // Only a reserved name is told to a caller by name.
+        // Only calls to reserved methods echo the id.
         (-32601, "Method not found") if id.is_null() || id.is_string() || id.is_i64() => Ok(()),
         _ => Err(format!("{answer}")),
     }
 }
 
-/// The tokens of a text that is JSON.
+/// Splits JSON text into tokens.
 fn tokens(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
@@ -88,7 +88,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// What bytes mean, free of how they are spelt.
+/// Returns label and value of each item, independent of the spelling.
 fn meaning(bytes: &[u8], policy: &Policy) -> Vec<(&'static str, Value)> {
     items(parse(bytes, policy))
         .iter()
@@ -96,7 +96,7 @@ fn meaning(bytes: &[u8], policy: &Policy) -> Vec<(&'static str, Value)> {
             let value = item
                 .as_ref()
                 .map(|message| serde_json::to_value(message).unwrap());
-            (word(item), value.unwrap_or_default())
+            (label(item), value.unwrap_or_default())
         })
         .collect()
 }
@@ -105,11 +105,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_built_is_read_back_and_written_alike(message in message()) {
+    fn built_message_round_trips_through_parse_and_serde(message in message()) {
         let mut written = Vec::new();
         message.write_to(&mut written);
         let Parsed::One(Ok(read)) = parse(&written, &Policy::STANDARD) else {
-            panic!("{message} is refused")
+            panic!("{message} is rejected")
         };
         prop_assert_eq!(&read, &message);
         prop_assert_eq!(read.to_vec(), written.clone());
@@ -120,25 +120,25 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_give_a_message_or_a_valid_answer(bytes in rubbish()) {
+    fn any_bytes_give_a_message_or_a_valid_error_response(bytes in rubbish()) {
         for policy in POLICIES {
             for item in items(parse(&bytes, &policy)) {
                 let Err(rejection) = item else { continue };
-                let Some(answer) = rejection.answer() else {
-                    prop_assert_eq!(rejection.problem().name(), "method_reserved");
+                let Some(answer) = rejection.response() else {
+                    prop_assert_eq!(rejection.kind().name(), "method_reserved");
                     continue;
                 };
                 let text = answer.to_vec();
                 prop_assert_eq!(well_formed(&text), Ok(()));
-                prop_assert_eq!(verdict(&text, &Policy::STANDARD), "failure");
-                prop_assert_eq!(answer.error().map(Error::code), Some(rejection.problem().code()));
+                prop_assert_eq!(classify(&text, &Policy::STANDARD), "failure");
+                prop_assert_eq!(answer.error().map(ErrorObject::code), Some(rejection.kind().code()));
                 prop_assert!(rejection.position().offset <= bytes.len());
             }
         }
     }
 
     #[test]
-    fn ids_keep_their_type_and_value(id in id()) {
+    fn response_id_keeps_type_and_value(id in id()) {
         let response = Response::success(id.borrowed(), RawJson::NULL).to_string();
         let Parsed::One(Ok(Message::Response(read))) =
             parse(response.as_bytes(), &Policy::STANDARD) else { panic!("{response}") };
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_json_or_not_as_serde_json_says(
+    fn mutated_message_is_json_exactly_if_serde_json_agrees(
         message in message(),
         damage in damage(),
     ) {
@@ -161,7 +161,7 @@ proptest! {
             let parsed = parse(&bytes, &policy);
             let parse_error = matches!(
                 &parsed,
-                Parsed::One(Err(rejection)) if rejection.problem().code() == ErrorCode::PARSE_ERROR
+                Parsed::One(Err(rejection)) if rejection.kind().code() == ErrorCode::PARSE_ERROR
             );
             if let Some(json) = is_json(&bytes) {
                 prop_assert_eq!(parse_error, !json, "{}", String::from_utf8_lossy(&bytes));
@@ -169,14 +169,14 @@ proptest! {
             let Parsed::One(Ok(message)) = parsed else { continue };
             let again = message.to_vec();
             let Parsed::One(Ok(read)) = parse(&again, &policy) else {
-                panic!("{message} is refused once it is written")
+                panic!("{message} is rejected after it was written")
             };
             prop_assert_eq!(read, message);
         }
     }
 
     #[test]
-    fn white_space_between_tokens_changes_nothing(
+    fn whitespace_between_tokens_changes_nothing(
         batch in vec(members(), 1..3),
         spaces in vec(select(&["", "", " ", "\n", "\t\r\n "][..]), 1..16),
         single in any::<bool>(),
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_members_changes_nothing(
+    fn member_order_changes_nothing(
         (members, shuffled) in members().prop_flat_map(|members| {
             let shuffled = Just(members.clone()).prop_shuffle();
             (Just(members), shuffled)
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn an_item_means_in_a_batch_what_it_means_alone(batch in vec(members(), 1..6)) {
+    fn batch_item_is_classified_as_if_alone(batch in vec(members(), 1..6)) {
         let objects: Vec<_> = batch.iter().map(|members| object(members)).collect();
         let text = format!("[{}]", objects.join(","));
         for policy in [Policy::STANDARD, Policy::SERVER, Policy::CLIENT] {

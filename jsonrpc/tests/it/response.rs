@@ -1,17 +1,19 @@
-//! The shape of responses: exactly one outcome, a whole error object, an id.
+//! Validation of responses: exactly one outcome, a complete error object, an id.
 
-use crate::verdict::{check_members, envelope, message};
-use interzone_jsonrpc::{Error, ErrorCode, Kind, Message, Policy, RawJson, RequestId, Response};
+use crate::classify::{check_members, envelope, expect_message};
+use interzone_jsonrpc::{
+    ErrorCode, ErrorObject, JsonKind, Message, Policy, RawJson, RequestId, Response,
+};
 
 fn response<'a>(text: &'a str) -> Response<'a> {
-    match message(text, &Policy::STANDARD) {
+    match expect_message(text, &Policy::STANDARD) {
         Message::Response(response) => response,
         other => panic!("{text} is {other:?}"),
     }
 }
 
 #[test]
-fn any_value_may_be_a_result() {
+fn any_json_value_is_a_valid_result() {
     for result in [
         "null",
         "true",
@@ -30,7 +32,11 @@ fn any_value_may_be_a_result() {
         let response = response(&text);
         assert_eq!(response.result().map(RawJson::as_str), Some(result));
         assert_eq!(response.error(), None);
-        assert_eq!(response.to_string(), text, "every digit and space is kept");
+        assert_eq!(
+            response.to_string(),
+            text,
+            "every digit and space is preserved"
+        );
         assert!(
             response
                 .decode_result::<serde::de::IgnoredAny>()
@@ -42,7 +48,7 @@ fn any_value_may_be_a_result() {
 }
 
 #[test]
-fn exactly_one_outcome() {
+fn response_needs_exactly_one_of_result_and_error() {
     let error = r#""error":{"code":1,"message":"m"}"#;
     for (members, expected) in [
         (r#""result":0"#.to_owned(), "success"),
@@ -74,7 +80,7 @@ fn exactly_one_outcome() {
 }
 
 #[test]
-fn the_error_object_is_whole() {
+fn error_object_needs_code_and_message() {
     for (error, expected) in [
         ("null", "error_kind"),
         ("1", "error_kind"),
@@ -97,7 +103,7 @@ fn the_error_object_is_whole() {
         let members = format!(r#""id":1,"error":{error}"#);
         check_members(&Policy::STANDARD, &[(&members, expected)]);
         assert_eq!(
-            serde_json::from_str::<Error>(error).is_ok(),
+            serde_json::from_str::<ErrorObject>(error).is_ok(),
             expected == "failure",
             "{error}"
         );
@@ -105,7 +111,7 @@ fn the_error_object_is_whole() {
 }
 
 #[test]
-fn a_code_is_a_plain_32_bit_integer() {
+fn error_code_is_a_plain_32_bit_integer() {
     for (code, expected) in [
         ("0", Some(0)),
         ("-1", Some(-1)),
@@ -124,11 +130,11 @@ fn a_code_is_a_plain_32_bit_integer() {
         ("[1]", None),
     ] {
         let error = format!(r#"{{"code":{code},"message":"m"}}"#);
-        let read = serde_json::from_str::<Error>(&error).ok();
+        let read = serde_json::from_str::<ErrorObject>(&error).ok();
         assert_eq!(read.map(|error| error.code().get()), expected, "{code}");
         if let Some(number) = expected {
             assert_eq!(
-                serde_json::to_string(&Error::new(number, "m")).unwrap(),
+                serde_json::to_string(&ErrorObject::new(number, "m")).unwrap(),
                 error
             );
         }
@@ -136,7 +142,7 @@ fn a_code_is_a_plain_32_bit_integer() {
 }
 
 #[test]
-fn null_data_is_no_data() {
+fn null_error_data_counts_as_absent() {
     let text = envelope(r#""id":1,"error":{"code":1,"message":"m","data":null}"#);
     let failed = response(&text);
     assert_eq!(failed.error().unwrap().data(), None);
@@ -145,8 +151,8 @@ fn null_data_is_no_data() {
         envelope(r#""id":1,"error":{"code":1,"message":"m"}"#)
     );
     assert_eq!(
-        Error::new(1, "m").with_data(RawJson::NULL),
-        Error::new(1, "m")
+        ErrorObject::new(1, "m").with_data(RawJson::NULL),
+        ErrorObject::new(1, "m")
     );
     for data in ["0", "false", r#""""#, "[]", "{}", r#"{"null":null}"#] {
         let text = envelope(&format!(
@@ -154,27 +160,27 @@ fn null_data_is_no_data() {
         ));
         assert_eq!(response(&text).to_string(), text);
     }
-    let cleared = Error::new(1, "m")
-        .with_data(RawJson::of(&1).unwrap())
+    let cleared = ErrorObject::new(1, "m")
+        .with_data(RawJson::from_value(&1).unwrap())
         .with_data(RawJson::NULL);
     assert_eq!(cleared.data(), None);
 }
 
 #[test]
-fn who_is_answered() {
+fn failure_response_writes_string_and_null_ids() {
     let failure = Response::failure(
         Some(RequestId::from("")),
-        Error::standard(ErrorCode::new(7)),
+        ErrorObject::standard(ErrorCode::new(7)),
     );
     assert_eq!(failure.id(), Some(&RequestId::from("")));
     assert_eq!(
         failure.to_string(),
         r#"{"jsonrpc":"2.0","id":"","error":{"code":7,"message":"Server error"}}"#
     );
-    let nobody = Response::failure(None, Error::standard(ErrorCode::PARSE_ERROR));
-    assert_eq!(nobody.id(), None);
-    assert!(nobody.decode_result::<()>().is_none());
-    assert!(nobody.to_string().contains(r#""id":null"#));
+    let without_id = Response::failure(None, ErrorObject::standard(ErrorCode::PARSE_ERROR));
+    assert_eq!(without_id.id(), None);
+    assert!(without_id.decode_result::<()>().is_none());
+    assert!(without_id.to_string().contains(r#""id":null"#));
     check_members(
         &Policy::STANDARD,
         &[(r#""id":null,"error":{"code":1,"message":"m"}"#, "failure")],
@@ -182,9 +188,9 @@ fn who_is_answered() {
 }
 
 #[test]
-fn what_is_shown_in_a_log_holds_nothing_that_was_sent() {
-    let secret = RawJson::of(&["xoxb-secret"]).unwrap();
-    assert_eq!(secret.kind(), Kind::Array);
+fn debug_output_contains_no_content() {
+    let secret = RawJson::from_value(&["xoxb-secret"]).unwrap();
+    assert_eq!(secret.kind(), JsonKind::Array);
     assert!(!format!("{secret:?}").contains("secret"));
     let response = Response::success(1, secret);
     assert!(!format!("{response:?}").contains("secret"));

@@ -1,12 +1,13 @@
-//! The answer to every problem there is, word for word: programs and people both rely on them.
+//! Snapshots of the error response to every violation: clients rely on the texts.
 
-use crate::verdict::rejection;
+use crate::classify::expect_rejection;
 use interzone_jsonrpc::{
-    Batches, ExtraMembers, Message, MissingId, Notification, Policy, Rejection, Request, Response,
+    Batches, ExtraMembers, InvalidMessage, Message, MissingId, Notification, Policy, Request,
+    Response,
 };
 use std::fmt::Write as _;
 
-/// A door that refuses all that a policy can refuse.
+/// A policy that rejects everything that a policy can reject.
 const STRICT: Policy = Policy {
     missing_id: MissingId::Refuse,
     extra_members: ExtraMembers::Refuse,
@@ -14,8 +15,8 @@ const STRICT: Policy = Policy {
     ..Policy::SERVER
 };
 
-/// One input for each problem that bytes can have.
-const WIRE: [(&str, Policy, &[u8]); 36] = [
+/// One input for each violation that bytes can have.
+const PARSE_CASES: [(&str, Policy, &[u8]); 36] = [
     ("empty_body", STRICT, b" \n"),
     ("not_utf8", STRICT, b"{\"jsonrpc\":\"\xff\"}"),
     ("unexpected_end", STRICT, br#"{"jsonrpc":"2.0","method":"a"#),
@@ -157,7 +158,7 @@ const WIRE: [(&str, Policy, &[u8]); 36] = [
         STRICT,
         br#"{"jsonrpc":"2.0","id":1,"result":1}"#,
     ),
-    // The same problem may name another member.
+    // The same violation with another member.
     (
         "duplicate_member",
         Policy::STANDARD,
@@ -165,18 +166,18 @@ const WIRE: [(&str, Policy, &[u8]); 36] = [
     ),
 ];
 
-/// Problems that only a typed reader has: a valid message of another kind than was due.
-const TYPED: [&str; 3] = ["method_missing", "outcome_missing", "id_present"];
+/// Violations that only typed deserialization has: a valid message of another type than expected.
+const SERDE_ONLY: [&str; 3] = ["method_missing", "outcome_missing", "id_present"];
 
 #[test]
-fn the_answer_to_every_problem() {
+fn error_response_of_every_violation() {
     let mut all = String::new();
-    for (name, policy, bytes) in WIRE {
-        let rejection = rejection(bytes, &policy);
-        assert_eq!(rejection.problem().name(), name);
+    for (name, policy, bytes) in PARSE_CASES {
+        let rejection = expect_rejection(bytes, &policy);
+        assert_eq!(rejection.kind().name(), name);
         writeln!(all, "{name}").unwrap();
-        writeln!(all, "    {}", shown(bytes)).unwrap();
-        match rejection.answer() {
+        writeln!(all, "    {}", on_one_line(bytes)).unwrap();
+        match rejection.response() {
             Some(answer) => writeln!(all, "    {answer}").unwrap(),
             None => {
                 let error = serde_json::to_string(&rejection.error()).unwrap();
@@ -184,17 +185,17 @@ fn the_answer_to_every_problem() {
             }
         }
     }
-    insta::assert_snapshot!("the_answer_to_every_problem", all);
+    insta::assert_snapshot!("error_response_of_every_violation", all);
 }
 
-/// Bytes on one line.
-fn shown(bytes: &[u8]) -> String {
+/// Formats bytes on one line.
+fn on_one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.replace('\n', "<LF>").replace('\t', "<TAB>")
 }
 
 #[test]
-fn what_a_typed_reader_says() {
+fn deserializing_the_wrong_message_type_fails() {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
     let note = r#"{"jsonrpc":"2.0","method":"a"}"#;
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
@@ -218,29 +219,29 @@ fn what_a_typed_reader_says() {
             .unwrap_err()
             .to_string(),
     ];
-    insta::assert_snapshot!("what_a_typed_reader_says", all.join("\n"));
+    insta::assert_snapshot!("wrong_message_type_errors", all.join("\n"));
 }
 
 #[test]
-fn every_kind_of_value_has_its_article() {
+fn error_text_names_the_json_kind() {
     let all: Vec<_> = ["null", "true", "1", "\"\"", "[]", "{}"]
         .iter()
         .map(|kind| format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":1,"message":{kind}}}}}"#))
         .map(|text| match serde_json::from_str::<Message>(&text) {
-            Ok(message) => format!("taken: {message}"),
+            Ok(message) => format!("accepted: {message}"),
             Err(error) => error.to_string(),
         })
         .collect();
-    insta::assert_snapshot!("every_kind_of_value_has_its_article", all.join("\n"));
+    insta::assert_snapshot!("json_kind_articles", all.join("\n"));
 }
 
-/// `Problem` may grow, so no match outside its crate can be complete; its source is asked instead.
+/// `InvalidMessageKind` is non-exhaustive, so a match outside its crate cannot be complete: its source is read instead.
 #[test]
-fn no_problem_is_forgotten() {
-    let source = include_str!("../../src/problem.rs");
+fn every_violation_has_a_snapshot() {
+    let source = include_str!("../../src/invalid_message_kind.rs");
     let names: Vec<_> = source
         .split_once("fn name(")
-        .and_then(|(_, rest)| rest.split_once("\n    }\n"))
+        .and_then(|(_, after)| after.split_once("\n    }\n"))
         .map(|(body, _)| {
             body.lines()
                 .filter_map(|line| line.split('"').nth(1))
@@ -249,19 +250,23 @@ fn no_problem_is_forgotten() {
         .unwrap();
     assert!(
         names.len() > 30,
-        "the source is not read as it should be: {names:?}"
+        "the source could not be parsed: {names:?}"
     );
-    let shown: Vec<_> = WIRE.iter().map(|(name, ..)| *name).chain(TYPED).collect();
+    let covered: Vec<_> = PARSE_CASES
+        .iter()
+        .map(|(name, ..)| *name)
+        .chain(SERDE_ONLY)
+        .collect();
     for name in &names {
-        assert!(shown.contains(name), "`{name}` has no snapshot");
+        assert!(covered.contains(name), "`{name}` has no snapshot");
     }
-    for name in shown {
-        assert!(names.contains(&name), "`{name}` is no problem any more");
+    for name in covered {
+        assert!(names.contains(&name), "`{name}` does not exist any more");
     }
 }
 
 #[test]
-fn what_was_sent_is_not_sent_back() {
+fn rejection_does_not_echo_the_input() {
     let secret = "xoxb-very-secret";
     for text in [
         format!(r#"{{"jsonrpc":"{secret}","id":1,"method":"a"}}"#),
@@ -276,10 +281,13 @@ fn what_was_sent_is_not_sent_back() {
         secret.to_owned(),
         format!(r#""{secret}""#),
     ] {
-        let told = |rejection: &Rejection| {
-            format!("{rejection} {rejection:?} {}", rejection.answer().unwrap())
+        let format_all = |rejection: &InvalidMessage| {
+            format!(
+                "{rejection} {rejection:?} {}",
+                rejection.response().unwrap()
+            )
         };
-        let told = told(&rejection(text.as_bytes(), &STRICT));
-        assert!(!told.contains("secret"), "{told}");
+        let output = format_all(&expect_rejection(text.as_bytes(), &STRICT));
+        assert!(!output.contains("secret"), "{output}");
     }
 }

@@ -1,27 +1,28 @@
 //! Every example of section 7 of the JSON-RPC 2.0 specification, against a small server.
 //!
-//! Answers are compared as JSON values. `error.data` is left out of the comparison: the
-//! specification leaves it to the server.
+//! Responses are compared as JSON values, without `error.data`, which the specification leaves to the server.
 
-use interzone_jsonrpc::{Answers, Error, ErrorCode, Item, Message, Parsed, Policy, Request, parse};
+use interzone_jsonrpc::{
+    ErrorCode, ErrorObject, Item, Message, Parsed, Policy, Request, ResponseWriter, parse,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Answers bytes as the server of the examples does.
+/// Serves a request like the server of the examples.
 fn serve(bytes: &[u8]) -> Option<Value> {
     let parsed = parse(bytes, &Policy::SERVER);
-    let mut answers = Answers::to(&parsed);
-    let mut one = |item: Item| match item {
-        Ok(Message::Request(request)) => call(&request, &mut answers),
+    let mut writer = ResponseWriter::for_parsed(&parsed);
+    let mut serve_item = |item: Item| match item {
+        Ok(Message::Request(request)) => call(&request, &mut writer),
         Ok(Message::Notification(_)) => {}
-        Ok(Message::Response(response)) => panic!("a server takes no responses: {response}"),
-        Err(rejection) => answers.extend(rejection.answer().as_ref()),
+        Ok(Message::Response(response)) => panic!("a server does not accept responses: {response}"),
+        Err(rejection) => writer.extend(rejection.response().as_ref()),
     };
     match parsed {
-        Parsed::One(item) => one(item),
-        Parsed::Batch(items) => items.into_iter().for_each(one),
+        Parsed::One(item) => serve_item(item),
+        Parsed::Batch(items) => items.into_iter().for_each(serve_item),
     }
-    answers
+    writer
         .finish()
         .map(|bytes| serde_json::from_slice(&bytes).unwrap())
 }
@@ -32,7 +33,7 @@ struct Subtract {
     subtrahend: i64,
 }
 
-fn call(request: &Request<'_>, answers: &mut Answers) {
+fn call(request: &Request<'_>, writer: &mut ResponseWriter) {
     // Positional or by name: serde reads a struct from either.
     let result = match request.method() {
         "subtract" => request.decode_params::<Subtract>().map(
@@ -46,16 +47,16 @@ fn call(request: &Request<'_>, answers: &mut Answers) {
             .map(|terms| json!(terms.iter().sum::<i64>())),
         "get_data" => Ok(json!(["hello", 5])),
         _ => {
-            return answers.push(&request.fail(Error::standard(ErrorCode::METHOD_NOT_FOUND)));
+            return writer.push(&request.fail(ErrorObject::standard(ErrorCode::METHOD_NOT_FOUND)));
         }
     };
     match result {
-        Ok(result) => answers.result(request, &result).unwrap(),
-        Err(_) => answers.push(&request.fail(Error::standard(ErrorCode::INVALID_PARAMS))),
+        Ok(result) => writer.result(request, &result).unwrap(),
+        Err(_) => writer.push(&request.fail(ErrorObject::standard(ErrorCode::INVALID_PARAMS))),
     }
 }
 
-/// Leaves out what the specification does not prescribe.
+/// Removes `error.data`, which the specification does not prescribe.
 fn without_data(mut answer: Value) -> Value {
     let answers = match &mut answer {
         Value::Array(answers) => answers.iter_mut().collect(),
@@ -78,7 +79,7 @@ fn failure(code: i64, message: &str, id: Value) -> Value {
 }
 
 #[test]
-fn positional_parameters() {
+fn positional_params_are_decoded() {
     check(
         r#"{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}"#,
         Some(json!({"jsonrpc": "2.0", "result": 19, "id": 1})),
@@ -90,7 +91,7 @@ fn positional_parameters() {
 }
 
 #[test]
-fn named_parameters() {
+fn named_params_are_decoded() {
     check(
         r#"{"jsonrpc": "2.0", "method": "subtract", "params": {"subtrahend": 23, "minuend": 42}, "id": 3}"#,
         Some(json!({"jsonrpc": "2.0", "result": 19, "id": 3})),
@@ -102,7 +103,7 @@ fn named_parameters() {
 }
 
 #[test]
-fn a_notification() {
+fn notification_gets_no_response() {
     check(
         r#"{"jsonrpc": "2.0", "method": "update", "params": [1,2,3,4,5]}"#,
         None,
@@ -111,7 +112,7 @@ fn a_notification() {
 }
 
 #[test]
-fn a_method_that_does_not_exist() {
+fn unknown_method_is_method_not_found() {
     check(
         r#"{"jsonrpc": "2.0", "method": "foobar", "id": "1"}"#,
         Some(failure(-32601, "Method not found", json!("1"))),
@@ -119,7 +120,7 @@ fn a_method_that_does_not_exist() {
 }
 
 #[test]
-fn a_call_with_invalid_json() {
+fn invalid_json_is_a_parse_error() {
     check(
         r#"{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]"#,
         Some(failure(-32700, "Parse error", Value::Null)),
@@ -127,7 +128,7 @@ fn a_call_with_invalid_json() {
 }
 
 #[test]
-fn a_call_with_an_invalid_request_object() {
+fn invalid_request_object_is_an_invalid_request() {
     check(
         r#"{"jsonrpc": "2.0", "method": 1, "params": "bar"}"#,
         Some(failure(-32600, "Invalid Request", Value::Null)),
@@ -135,7 +136,7 @@ fn a_call_with_an_invalid_request_object() {
 }
 
 #[test]
-fn a_batch_with_invalid_json() {
+fn batch_with_invalid_json_is_a_parse_error() {
     check(
         r#"[
             {"jsonrpc": "2.0", "method": "sum", "params": [1,2,4], "id": "1"},
@@ -146,12 +147,12 @@ fn a_batch_with_invalid_json() {
 }
 
 #[test]
-fn an_empty_array() {
+fn empty_array_is_an_invalid_request() {
     check("[]", Some(failure(-32600, "Invalid Request", Value::Null)));
 }
 
 #[test]
-fn an_invalid_batch_that_is_not_empty() {
+fn invalid_batch_item_gets_an_array_response() {
     check(
         "[1]",
         Some(json!([failure(-32600, "Invalid Request", Value::Null)])),
@@ -159,13 +160,13 @@ fn an_invalid_batch_that_is_not_empty() {
 }
 
 #[test]
-fn an_invalid_batch() {
+fn invalid_batch_items_get_one_error_each() {
     let invalid = failure(-32600, "Invalid Request", Value::Null);
     check("[1,2,3]", Some(json!([invalid, invalid, invalid])));
 }
 
 #[test]
-fn a_batch() {
+fn mixed_batch_gets_all_responses() {
     check(
         r#"[
             {"jsonrpc": "2.0", "method": "sum", "params": [1,2,4], "id": "1"},
@@ -186,7 +187,7 @@ fn a_batch() {
 }
 
 #[test]
-fn a_batch_of_notifications_only() {
+fn notification_batch_gets_no_response() {
     check(
         r#"[
             {"jsonrpc": "2.0", "method": "notify_sum", "params": [1,2,4]},
@@ -197,7 +198,7 @@ fn a_batch_of_notifications_only() {
 }
 
 #[test]
-fn parameters_that_do_not_fit() {
+fn mismatched_params_are_invalid_params() {
     for params in [r#"["a",1]"#, "[1]", "[1,2,3]", "{}", r#"{"minuend":1}"#] {
         let sent = format!(r#"{{"jsonrpc":"2.0","method":"subtract","params":{params},"id":1}}"#);
         check(&sent, Some(failure(-32602, "Invalid params", json!(1))));

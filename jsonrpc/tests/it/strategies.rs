@@ -1,14 +1,14 @@
-//! Random messages for the properties: valid ones, nearly valid ones, and rubbish.
+//! Random messages for the property tests: valid, nearly valid, and garbage.
 
 use interzone_jsonrpc::{
-    Error, Message, MethodName, Notification, RawJson, Request, RequestId, Response,
+    ErrorObject, Message, MethodName, Notification, RawJson, Request, RequestId, Response,
 };
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use serde_json::{Number, Value};
 
-/// Any text, escapes and strange characters included.
+/// Any text, including escapes and unusual characters.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{0,8}",
@@ -47,13 +47,13 @@ pub(crate) fn id() -> impl Strategy<Value = RequestId<'static>> {
     ]
 }
 
-/// Any name that a method may have.
+/// Any valid method name.
 fn method() -> impl Strategy<Value = MethodName<'static>> {
     text().prop_filter_map("empty or reserved", |name| MethodName::new(name).ok())
 }
 
 fn raw() -> impl Strategy<Value = RawJson<'static>> {
-    json().prop_map(|value| RawJson::of(&value).unwrap())
+    json().prop_map(|value| RawJson::from_value(&value).unwrap())
 }
 
 /// Any message that can be built.
@@ -76,8 +76,8 @@ pub(crate) fn message() -> impl Strategy<Value = Message<'static>> {
         }),
         (id(), raw()).prop_map(|(id, result)| Response::success(id, result).into()),
         (proptest::option::of(id()), any::<i32>(), text(), optional()).prop_map(
-            |(id, code, words, data)| {
-                let error = Error::new(code, words);
+            |(id, code, message, data)| {
+                let error = ErrorObject::new(code, message);
                 Response::failure(
                     id,
                     match data {
@@ -91,7 +91,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message<'static>> {
     ]
 }
 
-/// Members of an envelope, right and wrong, some of them more than once.
+/// Members of an envelope, valid and invalid, some of them more than once.
 pub(crate) fn members() -> impl Strategy<Value = Vec<&'static str>> {
     let pool = [
         r#""id":1"#,
@@ -129,7 +129,7 @@ pub(crate) fn object(members: &[&str]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// A change to some bytes. Places are taken modulo the length.
+/// A change to some bytes. Offsets are taken modulo the length.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     Flip(usize, u8),
@@ -153,7 +153,7 @@ impl Damage {
     }
 }
 
-/// One to four changes; inserted bytes are mostly those that mean something to JSON.
+/// One to four mutations; inserted bytes are mostly JSON syntax.
 pub(crate) fn damage() -> impl Strategy<Value = Vec<Damage>> {
     let byte = || {
         prop_oneof![
@@ -170,7 +170,7 @@ pub(crate) fn damage() -> impl Strategy<Value = Vec<Damage>> {
     vec(one, 1..5)
 }
 
-/// Bytes with some likeness to messages, and bytes with none.
+/// Bytes similar to messages, and random bytes.
 pub(crate) fn rubbish() -> impl Strategy<Value = Vec<u8>> {
     let pieces = [
         "{",

@@ -1,6 +1,6 @@
-//! What a method is called with, from whichever of the shapes that Slack takes.
+//! Arguments of a method call, from query, form or JSON.
 
-use super::Refused;
+use super::SlackApiError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
@@ -8,25 +8,25 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A value in the log is cut here.
-const LOGGED: usize = 16 * 1024;
+/// Maximum logged length of a value.
+const MAX_LOGGED_CHARS: usize = 16 * 1024;
 
-/// The arguments of a call, and the token.
+/// Arguments and token of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Args {
     values: BTreeMap<String, Value>,
     token: Option<String>,
-    basic: Option<(String, String)>,
+    basic_credentials: Option<(String, String)>,
 }
 
 impl Args {
-    /// Reads them: the query, a form, or JSON where the method takes that. A token in JSON does not count.
-    pub(crate) fn read(
+    /// Parses the query, a form, or JSON if the method accepts it. A token in JSON is ignored.
+    pub(crate) fn parse(
         query: &str,
         headers: &HeaderMap,
         body: &[u8],
-        takes_json: bool,
-    ) -> Result<Self, Refused> {
+        accepts_json: bool,
+    ) -> Result<Self, SlackApiError> {
         let mut values = BTreeMap::new();
         let kind = headers.get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -35,34 +35,34 @@ impl Args {
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             values.insert(name.into_owned(), Value::String(value.into_owned()));
         }
-        if is_json && takes_json && !body.is_empty() {
-            let read = serde_json::from_slice::<Value>(body);
-            match read.map_err(|_| Refused::new("invalid_json"))? {
+        if is_json && accepts_json && !body.is_empty() {
+            let parsed = serde_json::from_slice::<Value>(body);
+            match parsed.map_err(|_| SlackApiError::new("invalid_json"))? {
                 Value::Object(fields) => {
                     values.extend(fields.into_iter().filter(|(name, _)| name != "token"));
                 }
-                _ => return Err(Refused::new("json_not_object")),
+                _ => return Err(SlackApiError::new("json_not_object")),
             }
         } else if essence.eq_ignore_ascii_case("multipart/form-data") {
-            for part in super::multipart::parts(kind, body)? {
+            for part in super::multipart::parse_parts(kind, body)? {
                 let text = String::from_utf8_lossy(part.bytes).into_owned();
                 values.insert(part.name, Value::String(text));
             }
         } else if !is_json && !body.is_empty() {
-            let form = essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
-            if !form {
-                return Err(Refused::new("invalid_post_type"));
+            let is_form = essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+            if !is_form {
+                return Err(SlackApiError::new("invalid_post_type"));
             }
             for (name, value) in url::form_urlencoded::parse(body) {
                 values.insert(name.into_owned(), Value::String(value.into_owned()));
             }
         }
-        let sent = values.remove("token");
-        let sent = sent.and_then(|token| token.as_str().map(str::to_owned));
+        let argument_token = values.remove("token");
+        let argument_token = argument_token.and_then(|token| token.as_str().map(str::to_owned));
         Ok(Self {
             values,
-            token: bearer(headers).or(sent),
-            basic: basic(headers),
+            token: bearer_token(headers).or(argument_token),
+            basic_credentials: basic_auth(headers),
         })
     }
 
@@ -70,24 +70,24 @@ impl Args {
         self.token.as_deref()
     }
 
-    /// The app's name and secret, from the header or the arguments.
-    pub(crate) fn client(&self) -> (String, String) {
+    /// Returns the client id and secret, from the header or the arguments.
+    pub(crate) fn client_credentials(&self) -> (String, String) {
         let text = |name| self.text(name).unwrap_or_default().to_owned();
         let sent = || (text("client_id"), text("client_secret"));
-        self.basic.clone().unwrap_or_else(sent)
+        self.basic_credentials.clone().unwrap_or_else(sent)
     }
 
-    /// Text that is there and not empty.
+    /// Returns a non-empty text argument.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let text = self.values.get(name)?.as_str()?;
         (!text.is_empty()).then_some(text)
     }
 
-    /// Text that must be there.
-    pub(crate) fn required(&self, name: &str) -> Result<&str, Refused> {
-        let missing = || Refused {
-            why: vec![format!("[ERROR] missing required field: {name}")],
-            ..Refused::new("invalid_arguments")
+    /// Returns a required text argument.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, SlackApiError> {
+        let missing = || SlackApiError {
+            details: vec![format!("[ERROR] missing required field: {name}")],
+            ..SlackApiError::new("invalid_arguments")
         };
         self.text(name).ok_or_else(missing)
     }
@@ -109,45 +109,49 @@ impl Args {
         }
     }
 
-    /// JSON within the arguments: as text in a form, as it is in JSON. `None` if it is not there.
-    pub(crate) fn json(&self, name: &str, word: &'static str) -> Result<Option<Value>, Refused> {
+    /// Returns a JSON argument: as text in a form, as is in JSON. `None` if absent.
+    pub(crate) fn json(
+        &self,
+        name: &str,
+        error_code: &'static str,
+    ) -> Result<Option<Value>, SlackApiError> {
         match self.values.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::String(text)) => {
-                let read = serde_json::from_str(text);
-                read.map(Some).map_err(|_| Refused::new(word))
+                let parsed = serde_json::from_str(text);
+                parsed.map(Some).map_err(|_| SlackApiError::new(error_code))
             }
             Some(value) => Ok(Some(value.clone())),
         }
     }
 
-    /// For the log: no secret, and nothing endless.
-    pub(crate) fn logged(&self) -> BTreeMap<String, Value> {
+    /// Returns the arguments for the log: secrets hidden, long values truncated.
+    pub(crate) fn for_log(&self) -> BTreeMap<String, Value> {
         const HIDDEN: &[&str] = &["client_secret", "refresh_token", "code", "token"];
         let mut shown = self.values.clone();
         for (name, value) in &mut shown {
             if HIDDEN.contains(&name.as_str()) {
                 *value = "[hidden]".into();
             } else if let Value::String(text) = value
-                && text.len() > LOGGED
+                && text.len() > MAX_LOGGED_CHARS
             {
-                *text = text.chars().take(LOGGED).collect();
+                *text = text.chars().take(MAX_LOGGED_CHARS).collect();
             }
         }
         shown
     }
 }
 
-/// The token of a bearer header.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
+/// Returns the token of a bearer header.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     let same = scheme.eq_ignore_ascii_case("bearer");
     same.then(|| token.trim().to_owned())
 }
 
-fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+fn basic_auth(headers: &HeaderMap) -> Option<(String, String)> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, text) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

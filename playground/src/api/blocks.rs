@@ -1,71 +1,73 @@
-//! What Slack accepts as blocks, and as metadata. The limits that an app can run into, not every field.
+//! Validation of blocks and metadata: the limits that an app can run into, not every field.
 
-use super::Refused;
+use super::SlackApiError;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const MOST_BLOCKS: usize = 50;
-const SECTION: usize = 3_000;
-const HEADER: usize = 150;
-/// What all `markdown` blocks of a message may have together.
-const MARKDOWN: usize = 12_000;
-/// What all blocks of a message may have together.
-const ALL: usize = 13_000;
-const BUTTON_TEXT: usize = 75;
-const VALUE: usize = 2_000;
-const ID: usize = 255;
+const MAX_BLOCKS: usize = 50;
+const MAX_SECTION_CHARS: usize = 3_000;
+const MAX_HEADER_CHARS: usize = 150;
+/// Maximum characters of all `markdown` blocks of a message.
+const MAX_MARKDOWN_CHARS: usize = 12_000;
+/// Maximum characters of all blocks of a message.
+const MAX_TOTAL_CHARS: usize = 13_000;
+const MAX_BUTTON_CHARS: usize = 75;
+const MAX_VALUE_CHARS: usize = 2_000;
+const MAX_ID_CHARS: usize = 255;
 
-fn bad(why: impl Into<String>) -> Refused {
-    Refused::because("invalid_blocks", &why.into())
+fn invalid_blocks(detail: impl Into<String>) -> SlackApiError {
+    SlackApiError::with_detail("invalid_blocks", &detail.into())
 }
 
-/// Checks blocks, and gives those without an id one.
-pub(super) fn checked(blocks: Option<Value>) -> Result<Vec<Value>, Refused> {
+/// Validates blocks and adds missing ids.
+pub(super) fn validate_blocks(blocks: Option<Value>) -> Result<Vec<Value>, SlackApiError> {
     let mut blocks = match blocks {
         None => return Ok(Vec::new()),
         Some(Value::Array(blocks)) => blocks,
-        Some(_) => return Err(Refused::new("invalid_blocks_format")),
+        Some(_) => return Err(SlackApiError::new("invalid_blocks_format")),
     };
-    if blocks.len() > MOST_BLOCKS {
-        return Err(bad("no more than 50 items allowed [json-pointer:/blocks]"));
+    if blocks.len() > MAX_BLOCKS {
+        return Err(invalid_blocks(
+            "no more than 50 items allowed [json-pointer:/blocks]",
+        ));
     }
     let mut ids = BTreeSet::new();
     let (mut all, mut markdown) = (0, 0);
-    for (at, block) in blocks.iter_mut().enumerate() {
+    for (index, block) in blocks.iter_mut().enumerate() {
         let Value::Object(fields) = &*block else {
-            return Err(bad(format!(
-                "must be an object [json-pointer:/blocks/{at}]"
+            return Err(invalid_blocks(format!(
+                "must be an object [json-pointer:/blocks/{index}]"
             )));
         };
         let kind = fields.get("type").and_then(Value::as_str);
-        let length = check(block, kind.unwrap_or_default(), at)?;
+        let length = validate_block(block, kind.unwrap_or_default(), index)?;
         all += length;
         if kind == Some("markdown") {
             markdown += length;
         }
         let id = block.get("block_id").and_then(Value::as_str);
-        let id = id.map_or_else(|| format!("b{at}"), str::to_owned);
-        if id.chars().count() > ID || !ids.insert(id.clone()) {
-            return Err(bad(format!(
-                "block_id must be short and unique [json-pointer:/blocks/{at}]"
+        let id = id.map_or_else(|| format!("b{index}"), str::to_owned);
+        if id.chars().count() > MAX_ID_CHARS || !ids.insert(id.clone()) {
+            return Err(invalid_blocks(format!(
+                "block_id must be short and unique [json-pointer:/blocks/{index}]"
             )));
         }
         if let Some(fields) = block.as_object_mut() {
             fields.insert("block_id".to_owned(), id.into());
         }
     }
-    if markdown > MARKDOWN {
-        return Err(Refused::new("msg_too_long"));
+    if markdown > MAX_MARKDOWN_CHARS {
+        return Err(SlackApiError::new("msg_too_long"));
     }
-    if all > ALL {
-        return Err(Refused::new("msg_blocks_too_long"));
+    if all > MAX_TOTAL_CHARS {
+        return Err(SlackApiError::new("msg_blocks_too_long"));
     }
     Ok(blocks)
 }
 
-/// One block; gives how many characters of text it has.
-fn check(block: &Value, kind: &str, at: usize) -> Result<usize, Refused> {
-    let place = format!("[json-pointer:/blocks/{at}]");
+/// Validates one block; returns its number of text characters.
+fn validate_block(block: &Value, kind: &str, index: usize) -> Result<usize, SlackApiError> {
+    let pointer = format!("[json-pointer:/blocks/{index}]");
     match kind {
         "divider" | "image" | "rich_text" | "table" | "video" | "file" | "plan" | "task_card" => {
             Ok(0)
@@ -73,114 +75,145 @@ fn check(block: &Value, kind: &str, at: usize) -> Result<usize, Refused> {
         "markdown" => {
             let text = block.get("text").and_then(Value::as_str);
             let text = text.filter(|text| !text.is_empty());
-            let text = text.ok_or_else(|| bad(format!("missing required field: text {place}")))?;
+            let text = text
+                .ok_or_else(|| invalid_blocks(format!("missing required field: text {pointer}")))?;
             Ok(text.chars().count())
         }
         "section" => match block.get("text") {
-            Some(text) => text_object(text, SECTION, &place),
+            Some(text) => text_object(text, MAX_SECTION_CHARS, &pointer),
             None if block.get("fields").is_some_and(Value::is_array) => Ok(0),
-            None => Err(bad(format!("missing required field: text {place}"))),
+            None => Err(invalid_blocks(format!(
+                "missing required field: text {pointer}"
+            ))),
         },
         "header" => {
             let text = block.get("text").unwrap_or(&Value::Null);
-            text_object(text, HEADER, &place)
+            text_object(text, MAX_HEADER_CHARS, &pointer)
         }
         "context" => {
-            let texts = elements(block, 10, &place)?;
+            let texts = elements(block, 10, &pointer)?;
             let texts = texts
                 .iter()
                 .filter(|e| e.get("type") != Some(&json!("image")));
-            texts.map(|text| text_object(text, SECTION, &place)).sum()
+            texts
+                .map(|text| text_object(text, MAX_SECTION_CHARS, &pointer))
+                .sum()
         }
         "actions" => {
-            for element in elements(block, 25, &place)? {
-                button(element, &place)?;
+            for element in elements(block, 25, &pointer)? {
+                validate_button(element, &pointer)?;
             }
             Ok(0)
         }
         "context_actions" => {
-            for element in elements(block, 5, &place)? {
+            for element in elements(block, 5, &pointer)? {
                 match element.get("type").and_then(Value::as_str) {
-                    Some("feedback_buttons") => feedback(element, &place)?,
-                    Some("icon_button") => button(element, &place)?,
-                    _ => return Err(bad(format!("unsupported element {place}"))),
+                    Some("feedback_buttons") => validate_feedback(element, &pointer)?,
+                    Some("icon_button") => validate_button(element, &pointer)?,
+                    _ => return Err(invalid_blocks(format!("unsupported element {pointer}"))),
                 }
             }
             Ok(0)
         }
-        _ => Err(bad(format!("unsupported type: {kind} {place}"))),
+        _ => Err(invalid_blocks(format!(
+            "unsupported type: {kind} {pointer}"
+        ))),
     }
 }
 
-fn elements<'a>(block: &'a Value, most: usize, place: &str) -> Result<&'a [Value], Refused> {
+fn elements<'a>(
+    block: &'a Value,
+    max_count: usize,
+    pointer: &str,
+) -> Result<&'a [Value], SlackApiError> {
     let all = block.get("elements").and_then(Value::as_array);
-    all.filter(|all| !all.is_empty() && all.len() <= most)
+    all.filter(|all| !all.is_empty() && all.len() <= max_count)
         .map(Vec::as_slice)
-        .ok_or_else(|| bad(format!("elements: between 1 and {most} {place}")))
+        .ok_or_else(|| invalid_blocks(format!("elements: between 1 and {max_count} {pointer}")))
 }
 
-fn text_object(text: &Value, most: usize, place: &str) -> Result<usize, Refused> {
+fn text_object(text: &Value, max_chars: usize, pointer: &str) -> Result<usize, SlackApiError> {
     let kind = text.get("type").and_then(Value::as_str);
     if !matches!(kind, Some("mrkdwn" | "plain_text")) {
-        return Err(bad(format!("failed to match all allowed schemas {place}")));
+        return Err(invalid_blocks(format!(
+            "failed to match all allowed schemas {pointer}"
+        )));
     }
     let text = text.get("text").and_then(Value::as_str).unwrap_or_default();
     let length = text.chars().count();
     if length == 0 {
-        return Err(bad(format!("must be more than 0 characters {place}")));
+        return Err(invalid_blocks(format!(
+            "must be more than 0 characters {pointer}"
+        )));
     }
-    if length > most {
-        let over = most + 1;
-        return Err(bad(format!("must be less than {over} characters {place}")));
+    if length > max_chars {
+        let over = max_chars + 1;
+        return Err(invalid_blocks(format!(
+            "must be less than {over} characters {pointer}"
+        )));
     }
     Ok(length)
 }
 
-fn short(element: &Value, name: &str, most: usize, place: &str) -> Result<(), Refused> {
+fn check_short(
+    element: &Value,
+    name: &str,
+    max_chars: usize,
+    pointer: &str,
+) -> Result<(), SlackApiError> {
     let text = element.get(name).and_then(Value::as_str);
-    if text.is_some_and(|text| text.chars().count() > most) {
-        return Err(bad(format!("{name} is too long {place}")));
+    if text.is_some_and(|text| text.chars().count() > max_chars) {
+        return Err(invalid_blocks(format!("{name} is too long {pointer}")));
     }
     Ok(())
 }
 
-fn button(element: &Value, place: &str) -> Result<(), Refused> {
-    short(element, "action_id", ID, place)?;
-    short(element, "value", VALUE, place)?;
+fn validate_button(element: &Value, pointer: &str) -> Result<(), SlackApiError> {
+    check_short(element, "action_id", MAX_ID_CHARS, pointer)?;
+    check_short(element, "value", MAX_VALUE_CHARS, pointer)?;
     if element.get("type") == Some(&json!("button")) {
         let text = element.get("text").unwrap_or(&Value::Null);
         if text.get("type") != Some(&json!("plain_text")) {
-            return Err(bad(format!("a button's text is plain_text {place}")));
+            return Err(invalid_blocks(format!(
+                "a button's text is plain_text {pointer}"
+            )));
         }
-        text_object(text, BUTTON_TEXT, place)?;
+        text_object(text, MAX_BUTTON_CHARS, pointer)?;
         let style = element.get("style").and_then(Value::as_str);
         if !matches!(style, None | Some("primary" | "danger")) {
-            return Err(bad(format!("style is primary or danger {place}")));
+            return Err(invalid_blocks(format!(
+                "style is primary or danger {pointer}"
+            )));
         }
     }
     Ok(())
 }
 
-fn feedback(element: &Value, place: &str) -> Result<(), Refused> {
-    short(element, "action_id", ID, place)?;
+fn validate_feedback(element: &Value, pointer: &str) -> Result<(), SlackApiError> {
+    check_short(element, "action_id", MAX_ID_CHARS, pointer)?;
     for name in ["positive_button", "negative_button"] {
         let one = element.get(name);
-        let one = one.ok_or_else(|| bad(format!("missing required field: {name} {place}")))?;
+        let one =
+            one.ok_or_else(|| invalid_blocks(format!("missing required field: {name} {pointer}")))?;
         let text = one.get("text").unwrap_or(&Value::Null);
         if text.get("type") != Some(&json!("plain_text")) {
-            return Err(bad(format!("a button's text is plain_text {place}")));
+            return Err(invalid_blocks(format!(
+                "a button's text is plain_text {pointer}"
+            )));
         }
-        text_object(text, BUTTON_TEXT, place)?;
+        text_object(text, MAX_BUTTON_CHARS, pointer)?;
         if one.get("value").and_then(Value::as_str).is_none() {
-            return Err(bad(format!("missing required field: value {place}")));
+            return Err(invalid_blocks(format!(
+                "missing required field: value {pointer}"
+            )));
         }
-        short(one, "value", VALUE, place)?;
+        check_short(one, "value", MAX_VALUE_CHARS, pointer)?;
     }
     Ok(())
 }
 
-/// Checks metadata.
-pub(super) fn metadata(metadata: Option<Value>) -> Result<Option<Value>, Refused> {
+/// Validates metadata.
+pub(super) fn validate_metadata(metadata: Option<Value>) -> Result<Option<Value>, SlackApiError> {
     let Some(metadata) = metadata else {
         return Ok(None);
     };
@@ -189,6 +222,6 @@ pub(super) fn metadata(metadata: Option<Value>) -> Result<Option<Value>, Refused
     let payload = metadata.get("event_payload").is_some_and(Value::is_object);
     match kind && payload {
         true => Ok(Some(metadata)),
-        false => Err(Refused::new("invalid_metadata_format")),
+        false => Err(SlackApiError::new("invalid_metadata_format")),
     }
 }

@@ -1,26 +1,31 @@
-//! Files: where to upload one, sharing it, and asking about it.
+//! File uploads, sharing and metadata.
 
 use super::args::Args;
-use super::chat::thread;
-use super::{Answer, Refused, blocks, writable};
-use crate::access::Caller;
+use super::chat::resolve_thread;
+use super::{ApiResult, SlackApiError, blocks, writable_channel};
+use crate::tokens::TokenHolder;
 use crate::workspace::Workspace;
-use crate::workspace::files::{File, mimetype};
-use crate::workspace::messages::Message;
+use crate::workspace::files::{PlaygroundFile, mimetype};
+use crate::workspace::messages::PlaygroundMessage;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// What Slack takes at most.
-const MOST: usize = 1024 * 1024 * 1024;
-/// Files that are kept; the oldest leave first.
-const KEPT: usize = 10_000;
+/// Maximum file size at Slack.
+const MAX_FILE_BYTES: usize = 1024 * 1024 * 1024;
+/// Maximum stored files; the oldest are removed first.
+const MAX_FILES: usize = 10_000;
 
 impl Workspace {
-    /// A new file without bytes.
-    pub(crate) fn new_file(&mut self, name: &str, length: usize, user: &str) -> &mut File {
-        let number = self.next("file");
+    /// Creates a file without bytes.
+    pub(crate) fn new_file(
+        &mut self,
+        name: &str,
+        length: usize,
+        user: &str,
+    ) -> &mut PlaygroundFile {
+        let number = self.next_number("file");
         let id = format!("F0PLAY{number:04}");
-        let file = File {
+        let file = PlaygroundFile {
             id: id.clone(),
             name: name.to_owned(),
             title: name.to_owned(),
@@ -30,12 +35,12 @@ impl Workspace {
             length,
             bytes: None,
             shares: Vec::new(),
-            stub: false,
+            is_stub: false,
             is_dropped: false,
             number,
             ticket: format!("{}-{number}", uuid::Uuid::new_v4().simple()),
         };
-        if self.files.len() >= KEPT
+        if self.files.len() >= MAX_FILES
             && let Some(oldest) = self.oldest_file(|_| true)
         {
             self.files.remove(&oldest);
@@ -43,18 +48,18 @@ impl Workspace {
         self.files.entry(id).or_insert(file)
     }
 
-    fn oldest_file(&self, is_meant: impl Fn(&File) -> bool) -> Option<String> {
-        let files = self.files.values().filter(|file| is_meant(file));
+    fn oldest_file(&self, filter: impl Fn(&PlaygroundFile) -> bool) -> Option<String> {
+        let files = self.files.values().filter(|file| filter(file));
         let oldest = files.min_by_key(|file| file.number);
         oldest.map(|file| file.id.clone())
     }
 
-    /// Drops the bytes of the oldest files until there is room for so many more.
-    fn make_room(&mut self, length: usize) {
+    /// Drops the bytes of the oldest files until `length` more bytes fit.
+    fn free_space(&mut self, length: usize) {
         loop {
             let stored = self.files.values().filter_map(|file| file.bytes.as_ref());
             let stored: usize = stored.map(Bytes::len).sum();
-            if stored.saturating_add(length) <= self.file_bytes {
+            if stored.saturating_add(length) <= self.max_file_bytes {
                 return;
             }
             let oldest = self.oldest_file(|file| file.bytes.is_some());
@@ -66,7 +71,7 @@ impl Workspace {
         }
     }
 
-    /// Keeps the bytes of a file, if they are as many as were announced. The oldest files make room for it.
+    /// Stores the bytes of a file if their number is as announced. Drops the oldest files if needed.
     pub(crate) fn upload(
         &mut self,
         id: &str,
@@ -78,12 +83,12 @@ impl Workspace {
         if file.length != bytes.len() {
             return Err("length mismatch");
         }
-        if bytes.len() > self.file_bytes {
+        if bytes.len() > self.max_file_bytes {
             return Err("the file is larger than all files of this workspace may be together");
         }
-        // An upload that is repeated takes the place of the first.
+        // A repeated upload replaces the first.
         file.bytes = None;
-        self.make_room(bytes.len());
+        self.free_space(bytes.len());
         if let Some(file) = self.files.get_mut(id) {
             file.bytes = Some(bytes);
             file.is_dropped = false;
@@ -92,7 +97,11 @@ impl Workspace {
     }
 
     /// Shares files in a message.
-    pub(crate) fn share(&mut self, ids: &[String], mut message: Message) -> Message {
+    pub(crate) fn share(
+        &mut self,
+        ids: &[String],
+        mut message: PlaygroundMessage,
+    ) -> PlaygroundMessage {
         message.files = ids.to_vec();
         message.subtype = Some("file_share");
         for id in ids {
@@ -104,62 +113,66 @@ impl Workspace {
                 ));
             }
         }
-        self.keep(message.clone());
-        self.tell_message(&message);
+        self.insert_message(message.clone());
+        self.emit_message_event(&message);
         message
     }
 }
 
-pub(super) fn upload_url(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("files:write")?;
+pub(super) fn upload_url(
+    workspace: &mut Workspace,
+    caller: &TokenHolder,
+    args: &Args,
+) -> ApiResult {
+    caller.require_scope("files:write")?;
     let name = args.required("filename")?.to_owned();
     let length = args.number("length").filter(|length| *length > 0);
-    let length = length.ok_or(Refused::because(
+    let length = length.ok_or(SlackApiError::with_detail(
         "invalid_arguments",
         "missing required field: length",
     ))?;
-    if length > MOST {
-        return Err(Refused::new("file_too_large"));
+    if length > MAX_FILE_BYTES {
+        return Err(SlackApiError::new("file_too_large"));
     }
-    let (base, user) = (workspace.base.clone(), workspace.bot_user.clone());
+    let (base, user) = (workspace.base_url.clone(), workspace.bot_user.clone());
     let file = workspace.new_file(&name, length, &user);
     let url = format!("{base}/upload/v1/{}/{}", file.id, file.ticket);
     Ok(json!({"upload_url": url, "file_id": file.id}))
 }
 
-pub(super) fn complete(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("files:write")?;
+pub(super) fn complete(workspace: &mut Workspace, caller: &TokenHolder, args: &Args) -> ApiResult {
+    caller.require_scope("files:write")?;
     let listed = args.json("files", "invalid_arguments")?;
     let listed = match listed {
         Some(Value::Array(listed)) if !listed.is_empty() => listed,
         _ => {
-            return Err(Refused::because(
+            return Err(SlackApiError::with_detail(
                 "invalid_arguments",
                 "missing required field: files",
             ));
         }
     };
     let channel = match args.text("channel_id") {
-        Some(id) => Some(writable(workspace, id)?.id),
+        Some(id) => Some(writable_channel(workspace, id)?.id),
         None => None,
     };
     let thread = match &channel {
-        Some(channel) => thread(workspace, channel, args)?.map(str::to_owned),
+        Some(channel) => resolve_thread(workspace, channel, args)?.map(str::to_owned),
         None => None,
     };
-    let below = blocks::checked(args.json("blocks", "invalid_blocks")?)?;
+    let below = blocks::validate_blocks(args.json("blocks", "invalid_blocks")?)?;
     if below
         .iter()
         .any(|block| block.get("type") == Some(&json!("markdown")))
     {
-        return Err(Refused::new("internal_error"));
+        return Err(SlackApiError::new("internal_error"));
     }
     let mut ids = Vec::new();
     for item in &listed {
         let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
         let file = workspace.files.get_mut(id);
         let file = file.filter(|file| file.bytes.is_some() && file.shares.is_empty());
-        let file = file.ok_or(Refused::new("file_not_found"))?;
+        let file = file.ok_or(SlackApiError::new("file_not_found"))?;
         if let Some(title) = item.get("title").and_then(Value::as_str) {
             file.title = title.to_owned();
         }
@@ -167,7 +180,7 @@ pub(super) fn complete(workspace: &mut Workspace, caller: &Caller, args: &Args) 
     }
     if let Some(channel) = channel {
         let ts = workspace.next_ts();
-        let mut message = Message::new(&channel, &workspace.bot_user, ts);
+        let mut message = PlaygroundMessage::new(&channel, &workspace.bot_user, ts);
         message.thread_ts = thread;
         message.text = args.text("initial_comment").unwrap_or_default().to_owned();
         message.blocks = below;
@@ -175,28 +188,28 @@ pub(super) fn complete(workspace: &mut Workspace, caller: &Caller, args: &Args) 
     }
     let shown = ids.iter().filter_map(|id| workspace.files.get(id));
     let shown: Vec<Value> = shown
-        .map(|file| file.json(&workspace.base, &workspace.team))
+        .map(|file| file.to_json(&workspace.base_url, &workspace.team))
         .collect();
     Ok(json!({"files": shown}))
 }
 
-pub(super) fn info(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("files:read")?;
+pub(super) fn info(workspace: &mut Workspace, caller: &TokenHolder, args: &Args) -> ApiResult {
+    caller.require_scope("files:read")?;
     let file = args.text("file").and_then(|id| workspace.files.get(id));
-    if file.is_some_and(|file| file.is_dropped && sees(workspace, file)) {
-        return Err(Refused::new("file_deleted"));
+    if file.is_some_and(|file| file.is_dropped && can_see(workspace, file)) {
+        return Err(SlackApiError::new("file_deleted"));
     }
-    let file = file.filter(|file| file.bytes.is_some() && sees(workspace, file));
-    let file = file.ok_or(Refused::new("file_not_found"))?;
-    let mut told = file.json(&workspace.base, &workspace.team);
+    let file = file.filter(|file| file.bytes.is_some() && can_see(workspace, file));
+    let file = file.ok_or(SlackApiError::new("file_not_found"))?;
+    let mut file_json = file.to_json(&workspace.base_url, &workspace.team);
     let mut shares = json!({"public": {}, "private": {}});
     for (channel, ts, thread) in &file.shares {
         let kind = workspace.channels.get(channel).map(|channel| channel.kind);
-        let place = match kind {
-            Some(crate::workspace::channels::Kind::Public) => "public",
+        let share_list = match kind {
+            Some(crate::workspace::channels::ChannelKind::Public) => "public",
             _ => "private",
         };
-        let list = shares.get_mut(place).and_then(Value::as_object_mut);
+        let list = shares.get_mut(share_list).and_then(Value::as_object_mut);
         if let Some(list) = list {
             let entry = list.entry(channel.clone()).or_insert_with(|| json!([]));
             if let Some(entry) = entry.as_array_mut() {
@@ -204,17 +217,18 @@ pub(super) fn info(workspace: &mut Workspace, caller: &Caller, args: &Args) -> A
             }
         }
     }
-    if let Some(fields) = told.as_object_mut() {
+    if let Some(fields) = file_json.as_object_mut() {
         fields.insert("shares".to_owned(), shares);
     }
-    Ok(json!({"file": told, "comments": [], "response_metadata": {"next_cursor": ""}}))
+    Ok(json!({"file": file_json, "comments": [], "response_metadata": {"next_cursor": ""}}))
 }
 
-/// Whether the bot may see a file: its own, or one that was shared where it is.
-pub(crate) fn sees(workspace: &Workspace, file: &File) -> bool {
-    let mut places = file
+/// Returns true if the bot may see a file: its own, or one shared in its channels.
+pub(crate) fn can_see(workspace: &Workspace, file: &PlaygroundFile) -> bool {
+    let mut channels = file
         .shares
         .iter()
         .filter_map(|(id, _, _)| workspace.channels.get(id));
-    file.user == workspace.bot_user || places.any(|channel| channel.has(&workspace.bot_user))
+    file.user == workspace.bot_user
+        || channels.any(|channel| channel.has_member(&workspace.bot_user))
 }

@@ -1,54 +1,57 @@
-//! Emoji on messages.
+//! Reactions to messages.
 
 use super::args::Args;
-use super::{Answer, Refused, readable, visible};
-use crate::access::Caller;
-use crate::workspace::messages::{Message, Reaction};
-use crate::workspace::{Change, Workspace};
+use super::{ApiResult, SlackApiError, readable_channel, visible_channel};
+use crate::tokens::TokenHolder;
+use crate::workspace::messages::{PlaygroundMessage, Reaction};
+use crate::workspace::{UiChange, Workspace};
 use serde_json::json;
 
-fn message<'a>(workspace: &'a mut Workspace, args: &Args) -> Result<&'a mut Message, Refused> {
+fn find_message<'a>(
+    workspace: &'a mut Workspace,
+    args: &Args,
+) -> Result<&'a mut PlaygroundMessage, SlackApiError> {
     let id = args
         .text("channel")
-        .ok_or(Refused::new("no_item_specified"))?;
+        .ok_or(SlackApiError::new("no_item_specified"))?;
     let ts = args
         .text("timestamp")
-        .ok_or(Refused::new("no_item_specified"))?;
-    let channel = visible(workspace, id)?;
+        .ok_or(SlackApiError::new("no_item_specified"))?;
+    let channel = visible_channel(workspace, id)?;
     if channel.archived {
-        return Err(Refused::new("is_archived"));
+        return Err(SlackApiError::new("is_archived"));
     }
-    if !channel.has(&workspace.bot_user) {
-        return Err(Refused::new("not_in_channel"));
+    if !channel.has_member(&workspace.bot_user) {
+        return Err(SlackApiError::new("not_in_channel"));
     }
     let all = workspace.messages.get_mut(id);
     let found = all.and_then(|all| all.get_mut(ts));
-    found.ok_or(Refused::new("message_not_found"))
+    found.ok_or(SlackApiError::new("message_not_found"))
 }
 
-/// How many different emoji a message may have.
-pub(crate) const MOST: usize = 50;
+/// Maximum different emoji per message.
+pub(crate) const MAX_EMOJI: usize = 50;
 
-fn name(args: &Args) -> Result<&str, Refused> {
-    let name = args.text("name").filter(|name| is_name(name));
-    name.ok_or(Refused::new("invalid_name"))
+fn emoji_name(args: &Args) -> Result<&str, SlackApiError> {
+    let name = args.text("name").filter(|name| is_emoji_name(name));
+    name.ok_or(SlackApiError::new("invalid_name"))
 }
 
-/// Whether an emoji may be called so.
-pub(crate) fn is_name(name: &str) -> bool {
+/// Returns true for a valid emoji name.
+pub(crate) fn is_emoji_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-'".contains(c);
     (1..=100).contains(&name.len()) && name.chars().all(fits)
 }
 
-/// Whether a message has no room for this emoji.
-pub(crate) fn is_full(message: &Message, name: &str) -> bool {
-    message.reactions.len() >= MOST && message.reactions.iter().all(|one| one.name != name)
+/// Returns true if the message cannot take this emoji as a further one.
+pub(crate) fn is_full(message: &PlaygroundMessage, name: &str) -> bool {
+    message.reactions.len() >= MAX_EMOJI && message.reactions.iter().all(|one| one.name != name)
 }
 
-/// Puts somebody's emoji on a message; says whether it was not there yet.
-pub(crate) fn react(message: &mut Message, name: &str, user: &str) -> bool {
-    let place = message.reactions.iter_mut().find(|r| r.name == name);
-    match place {
+/// Adds a reaction; returns false if it was present.
+pub(crate) fn add_reaction(message: &mut PlaygroundMessage, name: &str, user: &str) -> bool {
+    let reaction = message.reactions.iter_mut().find(|r| r.name == name);
+    match reaction {
         Some(reaction) if reaction.users.iter().any(|one| one == user) => false,
         Some(reaction) => {
             reaction.users.push(user.to_owned());
@@ -64,8 +67,8 @@ pub(crate) fn react(message: &mut Message, name: &str, user: &str) -> bool {
     }
 }
 
-/// Takes somebody's emoji away; says whether it was there.
-pub(crate) fn unreact(message: &mut Message, name: &str, user: &str) -> bool {
+/// Removes a reaction; returns false if it was absent.
+pub(crate) fn remove_reaction(message: &mut PlaygroundMessage, name: &str, user: &str) -> bool {
     let mut found = false;
     for reaction in message.reactions.iter_mut().filter(|r| r.name == name) {
         let before = reaction.users.len();
@@ -78,37 +81,37 @@ pub(crate) fn unreact(message: &mut Message, name: &str, user: &str) -> bool {
     found
 }
 
-pub(super) fn add(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("reactions:write")?;
-    let (name, user) = (name(args)?, workspace.bot_user.clone());
-    let message = message(workspace, args)?;
+pub(super) fn add(workspace: &mut Workspace, caller: &TokenHolder, args: &Args) -> ApiResult {
+    caller.require_scope("reactions:write")?;
+    let (name, user) = (emoji_name(args)?, workspace.bot_user.clone());
+    let message = find_message(workspace, args)?;
     if is_full(message, name) {
-        return Err(Refused::new("too_many_emoji"));
+        return Err(SlackApiError::new("too_many_emoji"));
     }
-    if !react(message, name, &user) {
-        return Err(Refused::new("already_reacted"));
+    if !add_reaction(message, name, &user) {
+        return Err(SlackApiError::new("already_reacted"));
     }
-    let change = Change::Message(message.channel.clone(), message.ts.clone());
-    workspace.changed(change);
+    let change = UiChange::Message(message.channel.clone(), message.ts.clone());
+    workspace.record_change(change);
     Ok(json!({}))
 }
 
-pub(super) fn remove(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("reactions:write")?;
-    let (name, user) = (name(args)?, workspace.bot_user.clone());
-    let message = message(workspace, args)?;
-    if !unreact(message, name, &user) {
-        return Err(Refused::new("no_reaction"));
+pub(super) fn remove(workspace: &mut Workspace, caller: &TokenHolder, args: &Args) -> ApiResult {
+    caller.require_scope("reactions:write")?;
+    let (name, user) = (emoji_name(args)?, workspace.bot_user.clone());
+    let message = find_message(workspace, args)?;
+    if !remove_reaction(message, name, &user) {
+        return Err(SlackApiError::new("no_reaction"));
     }
-    let change = Change::Message(message.channel.clone(), message.ts.clone());
-    workspace.changed(change);
+    let change = UiChange::Message(message.channel.clone(), message.ts.clone());
+    workspace.record_change(change);
     Ok(json!({}))
 }
 
-pub(super) fn get(workspace: &mut Workspace, caller: &Caller, args: &Args) -> Answer {
-    caller.need("reactions:read")?;
-    let found = message(workspace, args)?.clone();
-    readable(workspace, caller, &found.channel)?;
+pub(super) fn get(workspace: &mut Workspace, caller: &TokenHolder, args: &Args) -> ApiResult {
+    caller.require_scope("reactions:read")?;
+    let found = find_message(workspace, args)?.clone();
+    readable_channel(workspace, caller, &found.channel)?;
     let shown = workspace.message_json(&found, false);
     Ok(json!({"type": "message", "channel": found.channel, "message": shown}))
 }

@@ -1,18 +1,18 @@
-//! The address at which an app may answer a pressed button: it takes the message away, changes it, or adds one.
+//! Response URLs of interactions: delete or replace the message, or add one.
 
-use super::{Refused, blocks};
-use crate::workspace::messages::Message;
-use crate::workspace::{Change, Workspace};
+use super::{SlackApiError, blocks};
+use crate::workspace::messages::PlaygroundMessage;
+use crate::workspace::{UiChange, Workspace};
 use serde_json::Value;
 
-/// How often one address may be used.
-const USES: u8 = 5;
-/// Addresses that are kept; the oldest leave first.
-const MOST: usize = 1_000;
+/// Maximum uses of one response URL.
+const MAX_USES: u8 = 5;
+/// Maximum stored response URLs; the oldest are removed first.
+const MAX_RESPONSE_URLS: usize = 1_000;
 
-/// What an address is about.
+/// Target of a response URL.
 #[derive(Debug)]
-pub(crate) struct Respond {
+pub(crate) struct ResponseTarget {
     user: String,
     channel: String,
     ts: String,
@@ -20,78 +20,83 @@ pub(crate) struct Respond {
 }
 
 impl Workspace {
-    /// The address for a button that `user` pressed on a message.
+    /// Creates the response URL for a button that `user` pressed on a message.
     pub(crate) fn response_url(&mut self, user: &str, channel: &str, ts: &str) -> String {
         let ticket = uuid::Uuid::new_v4().simple().to_string();
-        if self.responds.len() >= MOST {
-            self.responds.pop_front();
+        if self.response_urls.len() >= MAX_RESPONSE_URLS {
+            self.response_urls.pop_front();
         }
-        let respond = Respond {
+        let target = ResponseTarget {
             user: user.to_owned(),
             channel: channel.to_owned(),
             ts: ts.to_owned(),
             uses: 0,
         };
-        let url = format!("{}/actions/{}/{ticket}", self.base, self.team);
-        self.responds.push_back((ticket, respond));
+        let url = format!("{}/actions/{}/{ticket}", self.base_url, self.team);
+        self.response_urls.push_back((ticket, target));
         url
     }
 
-    /// Does what an app answers.
-    pub(crate) fn respond(&mut self, ticket: &str, said: &Value) -> Result<(), Refused> {
-        let mut all = self.responds.iter_mut();
+    /// Applies the app's response.
+    pub(crate) fn respond(&mut self, ticket: &str, response: &Value) -> Result<(), SlackApiError> {
+        let mut all = self.response_urls.iter_mut();
         let found = all.find(|(known, _)| known == ticket);
-        let (_, respond) = found.ok_or(Refused::new("expired_url"))?;
+        let (_, respond) = found.ok_or(SlackApiError::new("expired_url"))?;
         respond.uses += 1;
-        if respond.uses > USES {
-            return Err(Refused::new("used_url"));
+        if respond.uses > MAX_USES {
+            return Err(SlackApiError::new("used_url"));
         }
         let (user, channel) = (respond.user.clone(), respond.channel.clone());
         let ts = respond.ts.clone();
-        let flag = |name| said.get(name).and_then(Value::as_bool) == Some(true);
+        let flag = |name| response.get(name).and_then(Value::as_bool) == Some(true);
         if flag("delete_original") {
             self.ephemerals
                 .retain(|m| m.channel != channel || m.ts != ts);
             if let Some(all) = self.messages.get_mut(&channel) {
                 all.remove(&ts);
             }
-            self.changed(Change::Gone(channel, ts));
+            self.record_change(UiChange::Deleted(channel, ts));
             return Ok(());
         }
-        let text = said.get("text").and_then(Value::as_str).unwrap_or_default();
-        let listed = blocks::checked(said.get("blocks").cloned())?;
-        if text.is_empty() && listed.is_empty() {
-            return Err(Refused::new("no_text"));
+        let text = response
+            .get("text")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let blocks = blocks::validate_blocks(response.get("blocks").cloned())?;
+        if text.is_empty() && blocks.is_empty() {
+            return Err(SlackApiError::new("no_text"));
         }
         if flag("replace_original") {
-            let mut whispers = self.ephemerals.iter_mut();
-            let whisper = whispers.find(|m| m.channel == channel && m.ts == ts);
+            let mut ephemerals = self.ephemerals.iter_mut();
+            let ephemeral = ephemerals.find(|m| m.channel == channel && m.ts == ts);
             let post = self.messages.get_mut(&channel);
             let post = post.and_then(|all| all.get_mut(&ts));
-            let message = whisper.or(post).ok_or(Refused::new("message_not_found"))?;
+            let message = ephemeral
+                .or(post)
+                .ok_or(SlackApiError::new("message_not_found"))?;
             message.text = text.to_owned();
-            message.blocks = listed;
-            let change = match message.only_for {
-                Some(_) => Change::Whisper(channel, ts),
-                None => Change::Message(channel, ts),
+            message.blocks = blocks;
+            let change = match message.visible_to {
+                Some(_) => UiChange::Ephemeral(channel, ts),
+                None => UiChange::Message(channel, ts),
             };
-            self.changed(change);
+            self.record_change(change);
             return Ok(());
         }
         let now = self.next_ts();
-        let mut message = Message::new(&channel, &self.bot_user, now);
+        let mut message = PlaygroundMessage::new(&channel, &self.bot_user, now);
         message.text = text.to_owned();
-        message.blocks = listed;
-        message.thread_ts = said
+        message.blocks = blocks;
+        message.thread_ts = response
             .get("thread_ts")
             .and_then(Value::as_str)
             .map(str::to_owned);
-        if said.get("response_type").and_then(Value::as_str) == Some("in_channel") {
-            self.keep(message.clone());
-            self.tell_message(&message);
+        if response.get("response_type").and_then(Value::as_str) == Some("in_channel") {
+            self.insert_message(message.clone());
+            self.emit_message_event(&message);
         } else {
-            message.only_for = Some(user);
-            self.keep_ephemeral(message);
+            message.visible_to = Some(user);
+            self.insert_ephemeral(message);
         }
         Ok(())
     }

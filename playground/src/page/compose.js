@@ -1,9 +1,9 @@
-// The box in which a person writes: text, files, Enter and input methods. What is sent where is told to it.
+// The composer: text, files, Enter and input methods. The caller decides where a message is sent.
 
 import { element, size } from "/draw.js";
 import { word } from "/words.js";
 
-/** Makes a form a composer. `send(text, files)` sends, and fails with an error that is shown. */
+/** Makes a form a composer. `send(text, files)` sends; its error is shown. */
 export function composer(form, send, failed) {
   const input = form.querySelector("textarea");
   const picked = [];
@@ -13,7 +13,7 @@ export function composer(form, send, failed) {
 
   const refresh = () => {
     input.style.height = "auto";
-    // Where it is hidden it has no height yet.
+    // A hidden element has no height yet.
     if (input.scrollHeight) input.style.height = `${input.scrollHeight}px`;
     button.disabled = !input.value.trim() && !picked.length;
     list.hidden = !picked.length;
@@ -35,7 +35,7 @@ export function composer(form, send, failed) {
   };
   input.addEventListener("input", refresh);
   input.addEventListener("keydown", (event) => {
-    // Enter that chooses a word of an input method is not meant for us.
+    // Enter that confirms an input method's candidate does not send.
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
       event.preventDefault();
       form.requestSubmit();
@@ -81,7 +81,7 @@ export function composer(form, send, failed) {
     try {
       await send(text, files);
     } catch (error) {
-      // Nothing that was meant to be sent is lost.
+      // Restores the text and files if sending failed.
       if (!input.value) input.value = text;
       picked.unshift(...files);
       refresh();

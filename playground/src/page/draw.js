@@ -1,4 +1,4 @@
-// One message as nodes. What is drawn comes from the workspace and is never read as HTML.
+// Renders one message as DOM nodes. Content is never parsed as HTML.
 
 import { emoji, icon } from "/icons.js";
 import { markdown, mrkdwn } from "/markdown.js";
@@ -47,7 +47,7 @@ export function day(ts) {
   return timeOf(ts).toLocaleDateString(spoken(), { weekday: "long", month: "long", day: "numeric" });
 }
 
-/** How large a file is, in words. */
+/** Formats a file size. */
 export function size(bytes) {
   const units = ["B", "KB", "MB", "GB"];
   let at = 0;
@@ -63,7 +63,7 @@ function textOf(text) {
   return text.type === "mrkdwn" ? mrkdwn(text.text ?? "", names) : [element("p", { text: text.text ?? "" })];
 }
 
-/** A button of a block; feedback is two. */
+/** Renders a button of a block; feedback has two. */
 function buttons(element_, message, press) {
   if (element_.type === "feedback_buttons") {
     return ["positive_button", "negative_button"].map((side) => {
@@ -153,7 +153,7 @@ function files(message) {
   return list;
 }
 
-/** A message as a node. `at` says who looks and what they may do with it. */
+/** Renders a message. `at` has the viewer and their possible actions. */
 export function draw(message, at) {
   const made = element("li", { className: "message" });
   made.dataset.key = `${message.channel}/${message.ts}`;
@@ -210,7 +210,7 @@ function hover(message, at) {
   return bar;
 }
 
-/** What a screen reader is told of a message. */
+/** Returns the text of a message for screen readers. */
 export function spokenText(message) {
   const holder = element("div");
   const none = { send() {}, chosen() {} };

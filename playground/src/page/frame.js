@@ -1,5 +1,4 @@
-// What stands around the messages: the channels, the people, the titles, and every word that never changes
-// but with the language.
+// The frame around the messages: channels, users, titles, and all static texts.
 
 import { element } from "/draw.js";
 import { icon } from "/icons.js";
@@ -9,7 +8,7 @@ import { spoken, word } from "/words.js";
 
 const find = (id) => document.getElementById(id);
 
-/** All of it, for somebody who is `here`. */
+/** Draws the frame for the current user and channel. */
 export function drawFrame(here) {
   drawUsers(here.user);
   const channel = world.channels.get(here.channel);
@@ -20,7 +19,7 @@ export function drawFrame(here) {
   document.title = `${title(channel)} · Playground`;
 }
 
-/** The channels of somebody, with how much they have not read. `choose` is told where they go. */
+/** Draws the user's channels with unread counts. `choose` is called with the selected channel. */
 export function drawChannels(here, mine, unread, choose) {
   const lists = { channels: find("channels"), dms: find("dms") };
   for (const list of Object.values(lists)) list.replaceChildren();
@@ -43,7 +42,7 @@ export function drawChannels(here, mine, unread, choose) {
   }
 }
 
-/** Every word of the page that is not said by somebody. */
+/** Sets all static texts of the page. */
 export function drawWords(place = "") {
   document.documentElement.lang = spoken();
   for (const node of document.querySelectorAll("[data-word]")) node.textContent = word(node.dataset.word);
@@ -57,7 +56,7 @@ export function drawWords(place = "") {
   }
 }
 
-/** Who is in a channel, in a few words. */
+/** Describes the members of a channel. */
 function topic(channel) {
   if (!channel) return "";
   if (channel.kind === "im") return word("withBot");

@@ -1,4 +1,4 @@
-// Small pictures, drawn rather than taken from a font, so that they look the same on every machine.
+// Inline SVG icons, so that they look the same on every machine.
 
 const PATHS = {
   lock: "M5 9h10v8H5zM7 9V6a3 3 0 0 1 6 0v3",
@@ -33,7 +33,7 @@ export function icon(name, className = "") {
   return made;
 }
 
-/** A reaction as a picture, or as its name where there is none. */
+/** Renders a reaction as an emoji, or as its name if there is none. */
 export function emoji(name) {
   const known = Object.hasOwn(EMOJI, name) ? EMOJI[name] : null;
   return known ? icon(...known) : document.createTextNode(`:${name}:`);

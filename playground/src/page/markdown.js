@@ -1,6 +1,5 @@
-// Text to nodes: Markdown as answers have it, and Slack's own marks as people's messages have them.
-// Everything becomes text of a node. No string is ever read as HTML, and links lead to the web or to
-// mail only.
+// Converts text to DOM nodes: Markdown in answers, Slack markup in user messages. No string is parsed as HTML,
+// and links lead to web or mail addresses only.
 
 import { angled, fenced, linked, pair, pattern, scan, ticked } from "/scan.js";
 
@@ -30,7 +29,7 @@ function link(address, content) {
   return made;
 }
 
-// What may stand within a line of Markdown, the earliest first, then the longest.
+// Inline Markdown syntax; the earliest match wins, then the longest.
 const INLINE_SIGNS = /[`\[<*_~\\]|!\[|https?:\/\//g;
 const INLINE = [
   { on: "`", is: ticked, as: (m) => [element("code", unpadded(m[1]))] },
@@ -46,7 +45,7 @@ const INLINE = [
   { on: "\\", is: pattern(/\\([\\`*_{}\[\]()#+\-.!|~>])/), as: (m) => [m[1]] },
 ];
 
-/** Code may have a blank on either side, for one that begins or ends with a backtick. */
+/** Removes one padding space on either side of inline code, as used for code that starts or ends with a backtick. */
 function unpadded(code) {
   return code.startsWith(" ") && code.endsWith(" ") && code.trim() ? code.slice(1, -1) : code;
 }
@@ -72,7 +71,7 @@ function inline(text, depth = 0) {
   return scan(text, INLINE_SIGNS, INLINE, (word) => word, depth + 1);
 }
 
-/** Lines with their ends kept as line breaks. */
+/** Keeps line ends as line breaks. */
 function broken(nodes) {
   const made = [];
   for (const node of nodes) {
@@ -140,7 +139,7 @@ function divides(line) {
   return DIVIDER.test(line.trim());
 }
 
-/** A heading without the signs that may end it. */
+/** Removes the closing signs of a heading. */
 function unclosed(heading) {
   const text = heading.trimEnd();
   let end = text.length;
@@ -248,10 +247,10 @@ function blocks(lines, depth = 0) {
   return nodes;
 }
 
-// The page has headings of its own, so the highest of a text is the third, whatever it is there.
+// The page has its own headings, so the top heading of a text is level three.
 let highest = 1;
 
-/** Markdown as nodes. */
+/** Renders Markdown. */
 export function markdown(text) {
   const lines = text.replaceAll("\r\n", "\n").split("\n");
   const levels = lines.map((line) => HEADING.exec(line)?.[1].length ?? 6);
@@ -286,7 +285,7 @@ function marks(text, names) {
   return scan(text, MARKS_SIGNS, MARKS, plain, names);
 }
 
-/** Slack's own marks as nodes; `names` tells what ids are called. */
+/** Renders Slack markup; `names` maps ids to names. */
 export function mrkdwn(text, names) {
   const nodes = [];
   const lines = text.split("\n");

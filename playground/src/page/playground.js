@@ -1,4 +1,4 @@
-// The page: where the person is, what they write, and when what is drawn again.
+// The page: navigation, sending, and redrawing on changes.
 
 import { composer } from "/compose.js";
 import { day, draw, element, spokenText } from "/draw.js";
@@ -8,7 +8,7 @@ import { drawWelcome, mayAsk } from "/welcome.js";
 import { speak, word } from "/words.js";
 
 const find = (id) => document.getElementById(id);
-/** Where the thread lies over the channel, as the style has it. */
+/** True if the thread covers the channel, as in the style sheet. */
 const narrow = matchMedia("(max-width: 900px)");
 
 const here = { user: "", channel: "", thread: "" };
@@ -27,7 +27,7 @@ function remember(name, value) {
   try {
     localStorage.setItem(`playground.${name}`, value);
   } catch {
-    // Private windows may keep nothing; the page works without.
+    // Storage may be unavailable in private windows; the page works without it.
   }
 }
 
@@ -44,7 +44,7 @@ function announce(text) {
   find("announcer").textContent = text;
 }
 
-// Where the person is stands in the address, so that Back works.
+// The location hash holds channel and thread, so that Back works.
 
 function go(channel, thread = "") {
   location.hash = thread ? `${channel}/${thread}` : channel;
@@ -60,20 +60,20 @@ function arrive() {
   unread.delete(here.channel);
   menu(false);
   drawAll();
-  // Who is writing elsewhere goes on writing there.
+  // Does not take the focus from a text in progress.
   if (here.thread && here.thread !== before && !find("main-input").value) {
     find("thread-input").focus({ preventScroll: true });
   }
 }
 
-/** Opens or closes the list of channels where it does not fit beside them. */
+/** Opens or closes the channel list on narrow screens. */
 function menu(open) {
   document.body.classList.toggle("menu", open);
   find("menu").setAttribute("aria-expanded", String(open));
   cover();
 }
 
-/** What lies below something else is not to be reached by keyboard either. */
+/** Makes covered elements unreachable by keyboard. */
 function cover() {
   const open = document.body.classList.contains("menu");
   find("main").inert = open || (narrow.matches && Boolean(here.thread));
@@ -121,7 +121,7 @@ function fill(list, messages, at) {
   scroll.scrollTop = scroll.scrollHeight;
 }
 
-/** What somebody says right after what they said needs their name only once. */
+/** Shows the author's name only once for consecutive messages. */
 function gather(list) {
   let before = null;
   for (const node of list.children) {
@@ -137,7 +137,7 @@ function nearEnd(scroll) {
   return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
 }
 
-/** Puts one message where it belongs in a list, and keeps the end in sight if it was. */
+/** Inserts one message at its position in a list, and keeps scrolled to the end. */
 function place(list, message, at) {
   const scroll = list.closest(".scroll");
   const stay = nearEnd(scroll);
@@ -163,7 +163,7 @@ function place(list, message, at) {
 const waiting = new Map();
 let frame = 0;
 
-/** Draws a message again at the next frame, however often it changes until then. */
+/** Redraws a message at the next frame, once for all changes until then. */
 function redraw(message) {
   waiting.set(keyOf(message.channel, message.ts), message);
   frame ||= requestAnimationFrame(() => {
@@ -195,7 +195,7 @@ function drawStatus() {
   if (stay) scroll.scrollTop = scroll.scrollHeight;
 }
 
-/** The button that stops what goes on in the thread is there for as long as something does. */
+/** Shows the stop button of the thread while the bot is busy there. */
 function drawHalt() {
   const button = find("halt");
   const busy = Boolean(here.thread) && isBusy(here.channel, here.thread);
@@ -227,9 +227,9 @@ function drawAll() {
   cover();
 }
 
-// Writing.
+// Sending.
 
-/** What the ideas begin with: something said, a file chosen, or a place where somebody answers. */
+/** Actions of the welcome cards: send a text, choose a file, or open the direct message. */
 const start = {
   say: (text) => send(text, [], "").catch(problem),
   attach: () => find("main-form").querySelector(".attach").click(),
@@ -250,17 +250,17 @@ async function send(text, files, thread) {
     ts = await act({ act: "post", ...where, text, broadcast });
     find("broadcast").checked = false;
   }
-  // The answer comes in the thread, so that is opened when something happens there.
+  // The answer comes in the thread, which is opened when something happens there.
   if (thread) return;
   hoped = keyOf(where.channel, ts);
-  // It may have begun before we were told that the question was sent.
+  // The answer may have started before the response to the post arrived.
   const begun = [...world.messages.values()].some((m) => m.channel === where.channel && m.thread_ts === ts && m.ts !== ts);
   if (begun || world.statuses.has(hoped)) answered(where.channel, ts);
 }
 
 let hoped = "";
 
-/** Opens the thread of the last question when its answer begins. */
+/** Opens the thread of the last question when its answer starts. */
 function answered(channel, thread) {
   if (hoped && hoped === keyOf(channel, thread) && channel === here.channel) {
     hoped = "";
@@ -268,7 +268,7 @@ function answered(channel, thread) {
   }
 }
 
-// What happens.
+// Changes.
 
 listen((kind, about) => {
   switch (kind) {
@@ -276,7 +276,7 @@ listen((kind, about) => {
       if (!world.users.has(here.user)) here.user = remembered("user", "");
       if (!world.users.has(here.user)) here.user = whoSpeaks(navigator.language ?? "en");
       arrive();
-      // Who has a keyboard before them types at once; elsewhere it would cover the page.
+      // With a keyboard, focus the input at once; a virtual keyboard would cover the page.
       if (document.activeElement === document.body && matchMedia("(hover: hover)").matches && !here.thread) {
         find("main-input").focus({ preventScroll: true });
       }
@@ -311,14 +311,14 @@ function heard(message, before) {
   }
   if (!forMe || message.channel !== here.channel || message.user !== world.bot) return;
   if (message.thread_ts) answered(message.channel, message.thread_ts);
-  // A screen reader hears that an answer begins, and the whole of it when it stands.
+  // Announces to screen readers that an answer starts, and its text when it is complete.
   if (!before && message.streaming) announce(word("isAnswering", userName(message.user)));
   else if (!message.streaming && (!before || before.streaming)) {
     announce(word("says", userName(message.user), spokenText(message)));
   }
 }
 
-/** Somebody who may ask and speaks the browser's language, so that a newcomer can read what is said. */
+/** Returns an allowed user with the browser's language. */
 function whoSpeaks(language) {
   const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted && mayAsk(user));
   const same = people.find((user) => user.locale?.slice(0, 2) === language.slice(0, 2));
@@ -360,7 +360,7 @@ find("halt").onclick = (event) => {
   };
   ready(false);
   find("thread-input").focus();
-  // Not everybody may stop everything, so it can be tried again.
+  // A user may not be allowed to stop the answer, so the button is enabled again.
   setTimeout(() => ready(true), 5000);
   act({ act: "stop", user: here.user, channel: here.channel, thread_ts: here.thread }).catch(problem);
 };

@@ -1,5 +1,4 @@
-// What is in a file, shown below its name: pictures, tables, text. What is shown comes out of the file as
-// text and is never read as HTML; whatever else there is can be downloaded.
+// File previews: images, tables, text. Content is never parsed as HTML; other files can be downloaded.
 
 import { element } from "/draw.js";
 import { markdown } from "/markdown.js";
@@ -9,18 +8,18 @@ const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"])
 const TABLES = { csv: ",", tsv: "\t" };
 const TEXTS = new Set(["txt", "md", "markdown", "json", "log", "yaml", "yml", "toml", "xml", "html", "py", "rs", "js", "ts", "sh", "sql"]);
 
-/** The most that is fetched to be shown. */
+/** Maximum bytes fetched for a preview. */
 const MOST_TEXT = 256 * 1024;
 const MOST_PICTURE = 10 * 1024 * 1024;
-/** The most that is drawn of it. */
+/** Maximum rows, columns and lines drawn. */
 const MOST_ROWS = 200;
 const MOST_COLUMNS = 30;
 const MOST_LINES = 400;
-/** What fits without asking for all of it. */
+/** Rows and lines shown before "Show all". */
 const FEW_ROWS = 5;
 const FEW_LINES = 8;
 
-/** What was fetched already, so that a message that is drawn again does not blink. */
+/** Cache of fetched content, so that a redrawn message does not flicker. */
 const known = new Map();
 const opened = new Set();
 
@@ -33,7 +32,7 @@ function kindOf(file) {
   return TEXTS.has(ending) || file.mimetype?.startsWith("text/") ? "text" : "";
 }
 
-/** A place that shows what is in a file, as soon as that is known; nothing for what cannot be shown. */
+/** Returns an element that shows the content of a file once loaded; null for unsupported files. */
 export function preview(file) {
   const kind = kindOf(file);
   if (!kind) return null;
@@ -59,7 +58,7 @@ async function fetched(file, kind) {
   return content;
 }
 
-/** Spreadsheets still write tables in the encoding of the country. */
+/** Decodes text; spreadsheets still write tables in local encodings. */
 function textOf(bytes) {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -81,7 +80,7 @@ function show(place, file, kind, content) {
   const { nodes, long } = drawn(file, kind, content);
   box.append(...nodes);
   place.replaceChildren(box);
-  // What scrolls must be reached by keyboard.
+  // Scrollable content must be reachable by keyboard.
   const reachable = (may) => {
     const set = { tabindex: "0", role: "region", "aria-label": word("contents", file.name) };
     for (const [name, value] of Object.entries(set)) {
@@ -119,7 +118,7 @@ function drawn(file, kind, content) {
   return { nodes: [element("pre", { text })], long };
 }
 
-/** The cells of a table that is written with commas or tabs, quoted where they contain such (RFC 4180). */
+/** Parses the cells of a CSV or TSV table (RFC 4180). */
 export function rowsOf(text, between) {
   const rows = [];
   let row = [];
@@ -158,7 +157,7 @@ function table(rows) {
   const line = (cells, name) => element("tr", {}, ...cells.slice(0, MOST_COLUMNS).map((text, at) => {
     const cell = element(name, { text });
     if (name === "th") cell.scope = "col";
-    // A column stands to the right, its title too, if there is nothing but numbers in it.
+    // A column of numbers is right-aligned, including its title.
     if (rest.length && rest.every((row) => number(row[at]))) cell.className = "right";
     return cell;
   }));

@@ -1,6 +1,5 @@
-// A text from its first letter to its last, for signs that stand around something. It is read once: what a
-// sign needs to know of the text behind it is looked for once and remembered, so that no text, however many
-// signs in it open and never close, holds up the page. What the signs mean is not known here.
+// Inline markup scanner. It reads a text once in linear time: the position of each closing sign is searched once and
+// cached, so that unclosed signs cannot block the page.
 
 const THREE = /```/g;
 const ANGLE = />/g;
@@ -8,11 +7,11 @@ const WORDS_END = /[\]\n]/g;
 const ADDRESS_END = /[\s)>]/g;
 const LINK_END = />?(?:\s+"[^"\n]*")?\)/y;
 
-/** What is ahead in a text. Whoever asks goes on in it, and never back. */
+/** Lookahead in a text. Positions only move forward. */
 class Ahead {
   constructor(text) {
     this.text = text;
-    /** Where what was read last ends. */
+    /** End of the last match. */
     this.from = 0;
     this.places = new Map();
     this.ends = new Map();
@@ -20,7 +19,7 @@ class Ahead {
     this.runs = null;
   }
 
-  /** Where a pattern is met at `at` or later; `Infinity` if it is not. */
+  /** Returns the position of a pattern at `at` or later; `Infinity` if there is none. */
   next(pattern, at) {
     let place = this.places.get(pattern) ?? -1;
     if (place < at) {
@@ -31,7 +30,7 @@ class Ahead {
     return place;
   }
 
-  /** Where a sticky pattern that begins at `at` ends; nothing if it does not begin there. */
+  /** Returns the end of a sticky pattern that starts at `at`; nothing if it does not match. */
   end(pattern, at) {
     let last = this.ends.get(pattern);
     if (last?.at !== at) {
@@ -42,12 +41,12 @@ class Ahead {
     return last.end;
   }
 
-  /** The letter before `at`; there is none before what begins. */
+  /** Returns the character before `at`, if any. */
   before(at) {
     return at > this.from ? this.text[at - 1] : "";
   }
 
-  /** Where the backticks that begin at `at` end, and where as many of them stand again, if they do. */
+  /** Returns the end of the backticks that start at `at`, and the position of the closing run, if any. */
   ticks(at) {
     if (at >= this.run) {
       this.run = at;
@@ -66,7 +65,7 @@ class Ahead {
   }
 }
 
-/** A sign that is a pattern, which must look no further than to the next sign of its kind; not after some letters. */
+/** A pattern rule, which must not look beyond the next sign of its kind; not after certain characters. */
 export function pattern(is, notAfter) {
   const sticky = new RegExp(is.source, "y");
   return (ahead, at) => {
@@ -76,7 +75,7 @@ export function pattern(is, notAfter) {
   };
 }
 
-/** The same mark before and behind something; `close` says what it looks like behind; not after some letters. */
+/** A rule for the same mark on both sides; `close` matches the closing mark; not after certain characters. */
 export function pair(mark, close, notAfter) {
   const begin = mark.length;
   return (ahead, at) => {
@@ -88,20 +87,20 @@ export function pair(mark, close, notAfter) {
   };
 }
 
-/** Between three backticks. */
+/** A rule for text between triple backticks. */
 export function fenced(ahead, at) {
   if (!ahead.text.startsWith("```", at)) return null;
   const end = ahead.next(THREE, at + 4);
   return end === Infinity ? null : [ahead.text.slice(at, end + 3), ahead.text.slice(at + 3, end)];
 }
 
-/** Between two times as many backticks. */
+/** A rule for text between equal runs of backticks. */
 export function ticked(ahead, at) {
   const [from, to] = ahead.ticks(at);
   return to === undefined ? null : [ahead.text.slice(at, to + from - at), ahead.text.slice(from, to)];
 }
 
-/** `[words](address "title")`, also with an exclamation mark before it. */
+/** A rule for `[text](address "title")`, also with a leading exclamation mark. */
 export function linked(ahead, at) {
   const { text } = ahead;
   const words = text[at] === "!" ? at + 2 : at + 1;
@@ -115,7 +114,7 @@ export function linked(ahead, at) {
   return end && [text.slice(at, end), text.slice(words, close), text.slice(address, stop)];
 }
 
-/** A pattern between angle brackets; nothing of it is blank before `until` is met. */
+/** A rule for a pattern in angle brackets without whitespace before `until`. */
 export function angled(is, until) {
   const whole = pattern(is);
   return (ahead, at) => {
@@ -126,8 +125,8 @@ export function angled(is, until) {
 }
 
 /**
- * The nodes of a text. `signs` finds where one of the `rules` may begin; of those that do, the first holds.
- * What stands between them becomes nodes by `word`, and `within` is told to each rule.
+ * Converts a text to nodes. `signs` finds where one of the `rules` may start; the first that matches applies.
+ * Text between matches is converted by `word`, and `within` is passed to each rule.
  */
 export function scan(text, signs, rules, word, within) {
   const nodes = [];

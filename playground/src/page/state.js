@@ -1,4 +1,4 @@
-// What the page knows: the workspace as it is now, kept up to date by the server. Nothing is drawn here.
+// The state of the page: a copy of the workspace, updated by the server.
 
 export const world = {
   revision: 0,
@@ -15,7 +15,7 @@ export const keyOf = (channel, ts) => `${channel}/${ts}`;
 const listeners = new Set();
 const endings = new Map();
 
-/** Tells `listener` of every change, its kind and what it is about, until what it gives is called. */
+/** Calls `listener` for every change, with its kind and subject, until the returned function is called. */
 export function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -36,15 +36,15 @@ export function channelName(id) {
 export const names = { user: userName, channel: channelName };
 
 /**
- * Messages of a channel that stand in it, oldest first, with what is whispered to `user`, unless it already
- * stands in the thread that is open beside it.
+ * Returns the messages shown in a channel, oldest first, with ephemeral messages for `user`, unless they are shown in
+ * the open thread.
  */
 export function inChannel(channel, user, open) {
   return sorted([...world.messages.values()].filter((m) => stands(m, channel, user, open)),
     [...world.whispers.values()].filter((m) => stands(m, channel, user, open)));
 }
 
-/** Whether a message stands in a channel as `user` sees it. */
+/** Returns true if a message is shown in a channel for `user`. */
 export function stands(message, channel, user, open) {
   if (message.channel !== channel) return false;
   if (!message.only_for) {
@@ -53,22 +53,22 @@ export function stands(message, channel, user, open) {
   return message.only_for === user && !message.thread_ts && !(open && isIn(message, channel, open, user));
 }
 
-/** Whether the bot is at work in a thread. */
+/** Returns true if the bot is busy in a thread. */
 export function isBusy(channel, thread) {
   return world.statuses.has(keyOf(channel, thread)) ||
     [...world.messages.values()].some((m) => m.streaming && m.channel === channel && m.thread_ts === thread);
 }
 
 /**
- * A thread, oldest first, with what is whispered to `user` in it. What is whispered in the channel after
- * their question is about that question, so it stands here too: on a narrow screen the thread is all there is.
+ * Returns a thread, oldest first, with its ephemeral messages for `user`. An ephemeral message in the channel after
+ * their question is about that question, so it is shown here too: on a narrow screen only the thread is visible.
  */
 export function inThread(channel, thread, user) {
   return sorted([...world.messages.values()].filter((m) => isIn(m, channel, thread, user)),
     [...world.whispers.values()].filter((m) => isIn(m, channel, thread, user)));
 }
 
-/** Whether a message stands in a thread as `user` sees it. */
+/** Returns true if a message is shown in a thread for `user`. */
 export function isIn(message, channel, thread, user) {
   if (message.channel !== channel) return false;
   if (message.only_for && message.only_for !== user) return false;
@@ -128,7 +128,7 @@ function take(change) {
       else world.statuses.delete(key);
       clearTimeout(endings.get(key));
       endings.delete(key);
-      // Slack takes a status away after two minutes, and says nothing of it.
+      // Slack removes a status after two minutes without an event.
       if (change.text) endings.set(key, setTimeout(() => take({ ...change, text: "" }), 120_000));
       tell("status", change);
       break;
@@ -139,7 +139,7 @@ function take(change) {
   }
 }
 
-/** Loads the workspace and follows it, for as long as the page is open. */
+/** Loads the workspace and follows its changes for as long as the page is open. */
 export async function follow() {
   try {
     await load();
@@ -152,14 +152,14 @@ export async function follow() {
   const source = new EventSource(`/playground/events?since=${world.revision}`);
   source.onmessage = (event) => take(JSON.parse(event.data));
   source.onerror = () => {
-    // A server that was started again counts from the beginning, so everything is loaded anew.
+    // A restarted server counts revisions from the beginning, so everything is loaded again.
     source.close();
     tell("offline");
     setTimeout(follow, 1000);
   };
 }
 
-/** Does something as a person; gives the ts of what came of it. */
+/** Performs a user action; returns the resulting ts. */
 export async function act(what) {
   return done(await fetch("/playground/acts", {
     method: "POST",
@@ -168,7 +168,7 @@ export async function act(what) {
   }));
 }
 
-/** Shares files as a person, in one message. */
+/** Shares files in one message. */
 export async function upload(files, fields) {
   const form = new FormData();
   for (const file of files) form.append("file", file, file.name);

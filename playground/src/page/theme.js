@@ -1,8 +1,8 @@
-// Dark or light, as it was chosen here before: known before anything is drawn, so that nothing flashes.
+// Applies the stored theme before anything is drawn, to avoid flicker.
 
 try {
   const chosen = localStorage.getItem("playground.theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 } catch {
-  // Private windows may keep nothing; the system's choice is good too.
+  // Storage may be unavailable in private windows; the system's theme is used then.
 }

@@ -1,11 +1,11 @@
-// What a channel shows while nothing was said in it: what it is for, and what to begin with.
+// Welcome view of an empty channel: its purpose, and suggested first messages.
 
 import { element } from "/draw.js";
 import { icon } from "/icons.js";
 import { userName, world } from "/state.js";
 import { word } from "/words.js";
 
-/** What to begin with: its name, and what is said then. */
+/** Suggested messages: label and text. */
 const SAYINGS = [
   ["ideaHello", () => `echo ${word("hello")}`],
   ["ideaStream", () => "stream 60"],
@@ -14,7 +14,7 @@ const SAYINGS = [
   ["ideaHelp", () => "help"],
 ];
 
-/** The workspace has somebody who is meant to be left off the list; who is on it only the zone knows. */
+/** The workspace has one user who should be on no allow list; only the zone knows the real list. */
 export function mayAsk(user) {
   return user.name !== "mallory";
 }
@@ -30,7 +30,7 @@ function way(picture, text) {
   return element("span", { className: "way" }, icon(picture), text);
 }
 
-/** Draws it for somebody in a channel. `start` has what the cards do: `say`, `attach` and `direct`. */
+/** Draws the welcome view. `start` has the actions of the cards: `say`, `attach` and `direct`. */
 export function drawWelcome(user, channel, start) {
   if (!user || !channel) return;
   const dm = channel.kind === "im";

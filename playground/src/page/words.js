@@ -1,35 +1,35 @@
-// Every word of the page, in two languages. Nothing that draws belongs here.
+// Texts of the page in two languages.
 
 const WORDS = {
   en: {
     skip: "Skip to the message box",
     you: "You are",
     language: "Language",
-    theme: "Dark or light",
+    theme: "Dark or light theme",
     menu: "Channels",
     channels: "Channels",
     direct: "Direct messages",
     about: "A workspace in memory, on this machine only. Nothing here reaches Slack.",
     messages: "Messages",
     welcome: "Ask Interzone something",
-    welcomeText: "Type below, or begin with one of these. What you see is what people in Slack would see; each answer comes in a thread.",
-    welcomeChannel: "In a channel, Interzone answers whoever mentions it. ",
-    welcomeRefused: "Nobody put {0} on the list of those who may ask",
-    refusedText: "Whatever {0} asks is refused, and only {0} sees the refusal. Try it; then choose somebody else at the top.",
+    welcomeText: "Type below, or start with one of these. This is what users in Slack would see; each answer appears in a thread.",
+    welcomeChannel: "In a channel, Interzone answers when it is mentioned. ",
+    welcomeRefused: "{0} is not on the allow list",
+    refusedText: "Questions from {0} are refused, and only {0} sees the refusal. Try it, then switch to another user at the top.",
     welcomeAlone: "Interzone is not in this channel",
-    aloneText: "What is said here stays between people. Ask in a channel that Interzone is in, or directly.",
-    keys: "Enter sends, Shift+Enter begins a line, / goes to the message box, Escape closes the thread.",
+    aloneText: "Interzone does not see messages in this channel. Ask in a channel with Interzone, or in a direct message.",
+    keys: "Enter sends, Shift+Enter starts a new line, / focuses the message box, Escape closes the thread.",
     ideaHello: "Say hello",
-    ideaStream: "Watch an answer grow",
+    ideaStream: "Watch a streamed answer",
     ideaFile: "Get a file",
-    ideaStop: "Stop it half-way",
-    ideaUpload: "Send a file of yours",
-    ideaUploadText: "Attach something",
+    ideaStop: "Stop an answer half-way",
+    ideaUpload: "Send a file",
+    ideaUploadText: "Attach a file",
     ideaDirect: "Ask directly",
-    ideaHelp: "See all it can do",
+    ideaHelp: "See all commands",
     hello: "hello",
-    mayAsk: "May ask",
-    mayNot: "Are refused",
+    mayAsk: "Allowed to ask",
+    mayNot: "Refused",
     withBot: "Just you and Interzone",
     privateTo: "Private · {0} people",
     members: "{0} people",
@@ -60,7 +60,7 @@ const WORDS = {
     copy: "Copy",
     copied: "Copied",
     remove: "Remove {0}",
-    offline: "The connection is lost. Trying again…",
+    offline: "Connection lost. Reconnecting…",
     isAnswering: "{0} is answering",
     says: "{0}: {1}",
     unread: "unread",
@@ -147,7 +147,7 @@ export function spoken() {
   return language;
 }
 
-/** A word, with what belongs in it. */
+/** Returns a text with its parameters filled in. */
 export function word(name, ...parts) {
   const text = WORDS[language][name] ?? name;
   return text.replace(/\{(\d)\}/g, (_, at) => parts[Number(at)] ?? "");

@@ -1,22 +1,22 @@
-//! Channels, and how Slack tells about them.
+//! Channels, and their JSON form in Slack's API.
 
 use serde_json::{Value, json};
 
-/// What kind of place it is.
+/// Kind of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Everybody may see it.
+pub enum ChannelKind {
+    /// Visible to all.
     Public,
-    /// Only its members may see it.
+    /// Visible to members only.
     Private,
-    /// One person and the bot.
+    /// Direct message with the bot.
     Im,
-    /// Several people and the bot.
+    /// Group direct message.
     Mpim,
 }
 
-impl Kind {
-    /// The word of an event for it.
+impl ChannelKind {
+    /// Returns the `channel_type` of events.
     pub(crate) const fn channel_type(self) -> &'static str {
         match self {
             Self::Public => "channel",
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// The scope that lets an app see it.
+    /// Returns the scope for seeing it.
     pub(crate) const fn read_scope(self) -> &'static str {
         match self {
             Self::Public => "channels:read",
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The scope that lets an app read its messages.
+    /// Returns the scope for reading its messages.
     pub(crate) const fn history_scope(self) -> &'static str {
         match self {
             Self::Public => "channels:history",
@@ -46,8 +46,8 @@ impl Kind {
         }
     }
 
-    /// The word of `conversations.list` for it.
-    pub(crate) const fn listed_as(self) -> &'static str {
+    /// Returns the type name in `conversations.list`.
+    pub(crate) const fn list_type(self) -> &'static str {
         match self {
             Self::Public => "public_channel",
             Self::Private => "private_channel",
@@ -57,29 +57,29 @@ impl Kind {
     }
 }
 
-/// A place where messages are.
+/// A channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// The id.
+pub struct PlaygroundChannel {
+    /// Channel id.
     pub id: String,
-    /// The name; that of a DM is its person's.
+    /// Name; for a DM, the user's.
     pub name: String,
-    /// What kind of place it is.
-    pub kind: Kind,
-    /// Who is in it.
+    /// Kind.
+    pub kind: ChannelKind,
+    /// Member ids.
     pub members: Vec<String>,
-    /// Nobody may post any more.
+    /// True if archived: no more posts.
     pub archived: bool,
 }
 
-impl Channel {
-    /// Whether somebody is in it.
-    pub fn has(&self, user: &str) -> bool {
+impl PlaygroundChannel {
+    /// Returns true if the user is a member.
+    pub fn has_member(&self, user: &str) -> bool {
         self.members.iter().any(|member| member == user)
     }
 
-    pub(crate) fn json(&self, team: &str, for_user: &str) -> Value {
-        if self.kind == Kind::Im {
+    pub(crate) fn to_json(&self, team: &str, for_user: &str) -> Value {
+        if self.kind == ChannelKind::Im {
             let other = self.members.iter().find(|member| *member != for_user);
             return json!({
                 "id": self.id, "created": 1_700_000_000, "is_im": true, "is_archived": self.archived,
@@ -88,12 +88,12 @@ impl Channel {
         }
         json!({
             "id": self.id, "name": self.name, "name_normalized": self.name,
-            "is_channel": self.kind == Kind::Public, "is_group": self.kind == Kind::Private,
-            "is_im": false, "is_mpim": self.kind == Kind::Mpim,
-            "is_private": self.kind != Kind::Public,
+            "is_channel": self.kind == ChannelKind::Public, "is_group": self.kind == ChannelKind::Private,
+            "is_im": false, "is_mpim": self.kind == ChannelKind::Mpim,
+            "is_private": self.kind != ChannelKind::Public,
             "created": 1_700_000_000, "creator": self.members.first(), "is_archived": self.archived,
             "is_general": false, "is_shared": false, "is_ext_shared": false, "is_org_shared": false,
-            "is_member": self.has(for_user), "context_team_id": team,
+            "is_member": self.has_member(for_user), "context_team_id": team,
             "topic": {"value": "", "creator": "", "last_set": 0},
             "purpose": {"value": "", "creator": "", "last_set": 0},
             "num_members": self.members.len(),

@@ -1,40 +1,40 @@
-//! Files, and how Slack tells about them.
+//! Files, and their JSON form in Slack's API and events.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// A file, from the moment somebody asked where to upload it.
+/// A file, from the request for its upload URL on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// The id.
+pub struct PlaygroundFile {
+    /// File id.
     pub id: String,
-    /// What it is called on disk.
+    /// File name.
     pub name: String,
-    /// What people see.
+    /// Displayed title.
     pub title: String,
-    /// Its media type.
+    /// Media type.
     pub mimetype: String,
-    /// Who brought it.
+    /// Uploader.
     pub user: String,
-    /// When, in seconds since 1970.
+    /// Creation time in Unix seconds.
     pub created: u64,
-    /// How many bytes were announced.
+    /// Announced size in bytes.
     pub length: usize,
-    /// What is in it, once it was uploaded.
+    /// Content, once uploaded.
     pub bytes: Option<Bytes>,
-    /// The channel, message and thread in which it was shared.
+    /// Channel, message and thread of each share.
     pub shares: Vec<(String, String, Option<String>)>,
-    /// Slack Connect tells only the id of a file and wants `files.info` to be asked.
-    pub stub: bool,
-    /// Its bytes were dropped to make room for newer files.
+    /// True if events contain only the id, as with Slack Connect, so that `files.info` must be called.
+    pub is_stub: bool,
+    /// True if the bytes were dropped to make space for newer files.
     pub is_dropped: bool,
-    /// Which file of the workspace it is, counted from the first.
+    /// Sequence number in the workspace.
     pub(crate) number: u64,
     pub(crate) ticket: String,
 }
 
-impl File {
-    pub(crate) fn json(&self, base: &str, team: &str) -> Value {
+impl PlaygroundFile {
+    pub(crate) fn to_json(&self, base: &str, team: &str) -> Value {
         let (id, name) = (&self.id, path_name(&self.name));
         let channels: Vec<&String> = self.shares.iter().map(|(channel, _, _)| channel).collect();
         json!({
@@ -51,25 +51,25 @@ impl File {
         })
     }
 
-    /// As an event tells it.
-    pub(crate) fn in_event(&self, base: &str, team: &str) -> Value {
-        if self.stub {
+    /// Returns the JSON form in events.
+    pub(crate) fn to_event_json(&self, base: &str, team: &str) -> Value {
+        if self.is_stub {
             return json!({
                 "id": self.id, "created": self.created, "timestamp": self.created,
                 "mode": "file_access", "file_access": "check_file_info",
             });
         }
-        self.json(base, team)
+        self.to_json(base, team)
     }
 }
 
-/// A name as the last part of a path.
+/// Converts a name to a URL path segment.
 fn path_name(name: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let lower = name.to_lowercase();
     lower
         .chars()
-        .map(|c| if keep(c) { c } else { '_' })
+        .map(|c| if is_allowed(c) { c } else { '_' })
         .collect()
 }
 
@@ -78,7 +78,7 @@ fn filetype(name: &str) -> &str {
         .map_or("binary", |(_, extension)| extension)
 }
 
-/// What a name says about what is inside. Slack looks at the bytes too; the names are enough here.
+/// Returns the media type by file extension. Slack also looks at the bytes.
 pub(crate) fn mimetype(name: &str) -> &'static str {
     let extension = filetype(name).to_ascii_lowercase();
     match extension.as_str() {

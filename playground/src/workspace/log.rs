@@ -1,4 +1,4 @@
-//! What was called and what was delivered, for tests and for whoever wants to see. No token enters.
+//! Logs of API calls and event deliveries, for tests and inspection. They contain no tokens.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 /// A call of the Web API.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// The first call is 1.
+pub struct ApiCall {
+    /// Sequence number, starting at 1.
     pub number: u64,
-    /// As `chat.postMessage`; an upload is `upload`, a download `download`.
+    /// Method, such as `chat.postMessage`; `upload` and `download` for files.
     pub method: String,
-    /// What it was called with, without the token. Long values are cut.
+    /// Arguments without the token. Long values are truncated.
     pub args: BTreeMap<String, Value>,
-    /// When, counted from the start.
+    /// Time since the start.
     pub at: Duration,
-    /// `ok`, the word of the refusal, or what was done to the answer; empty until it is answered.
-    pub answer: String,
+    /// `ok`, the error code, or the injected fault; empty until it is answered.
+    pub outcome: String,
 }
 
-impl Call {
-    /// An argument that is text.
+impl ApiCall {
+    /// Returns a text argument.
     pub fn arg(&self, name: &str) -> &str {
         self.args
             .get(name)
@@ -29,17 +29,17 @@ impl Call {
     }
 }
 
-/// One attempt to bring something to the app.
+/// One delivery attempt to the app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// The event, or the envelope of something else.
+pub struct EventDelivery {
+    /// Event id, or envelope id of an interaction.
     pub id: String,
     /// `app_mention`, `message`, `block_actions`, …
     pub kind: String,
-    /// 0 at first.
+    /// Attempt number, starting at 0.
     pub attempt: usize,
-    /// `ok`, or why not in Slack's words: `http_timeout`, `http_error`, `connection_failed`.
+    /// `ok`, or Slack's retry reason: `http_timeout`, `http_error`, `connection_failed`.
     pub outcome: String,
-    /// How long it took.
-    pub took: Duration,
+    /// Duration.
+    pub duration: Duration,
 }

@@ -1,75 +1,75 @@
-//! Messages, and how Slack tells about them.
+//! Messages, and their JSON form in Slack's API and events.
 
 use super::Workspace;
 use serde_json::{Map, Value, json};
 
-/// An emoji on a message.
+/// A reaction to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reaction {
-    /// Without colons.
+    /// Emoji name without colons.
     pub name: String,
-    /// Who put it there.
+    /// Users who reacted.
     pub users: Vec<String>,
 }
 
-/// That a message was changed.
+/// Edit information of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edited {
-    /// By whom.
+pub struct EditInfo {
+    /// User who edited it.
     pub user: String,
-    /// When.
+    /// Time of the edit.
     pub ts: String,
 }
 
-/// How far a streamed message is.
+/// State of a streamed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Text may be added.
+pub enum StreamStatus {
+    /// Text may be appended.
     Open,
-    /// The app ended it.
+    /// Ended by the app.
     Ended,
-    /// The person ended it.
+    /// Stopped by the reader.
     StoppedByUser,
-    /// It lasted too long, and Slack ended it.
+    /// Ended by Slack after the maximum duration.
     Expired,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    /// Its name in the channel.
+pub struct PlaygroundMessage {
+    /// Timestamp id in the channel.
     pub ts: String,
-    /// Where it is.
+    /// Channel id.
     pub channel: String,
-    /// Whose it is.
+    /// Author.
     pub user: String,
-    /// The text, as Slack has it: entities, and mentions as ids.
+    /// Text as Slack stores it: entities, and mentions as ids.
     pub text: String,
-    /// The blocks, if it has any.
+    /// Blocks, if any.
     pub blocks: Vec<Value>,
-    /// The message that it answers.
+    /// Thread parent.
     pub thread_ts: Option<String>,
-    /// `file_share`, `thread_broadcast` or nothing.
+    /// `file_share`, `thread_broadcast` or none.
     pub subtype: Option<&'static str>,
-    /// Ids of its files.
+    /// File ids.
     pub files: Vec<String>,
-    /// Emoji.
+    /// Reactions.
     pub reactions: Vec<Reaction>,
-    /// What an app attached for itself.
+    /// Metadata attached by the app.
     pub metadata: Option<Value>,
-    /// That it was changed.
-    pub edited: Option<Edited>,
-    /// What a person's client calls it.
+    /// Edit information.
+    pub edited: Option<EditInfo>,
+    /// Id set by the user's client.
     pub client_msg_id: Option<String>,
-    /// If it was streamed, how far that is.
-    pub stream: Option<Stream>,
-    /// When the stream was begun, by the steady clock.
-    pub(crate) stream_began: std::time::Duration,
-    /// If it is ephemeral, who sees it.
-    pub only_for: Option<String>,
+    /// Stream state, if streamed.
+    pub stream: Option<StreamStatus>,
+    /// Start of the stream on the monotonic clock.
+    pub(crate) stream_started_at: std::time::Duration,
+    /// User who sees it, if ephemeral.
+    pub visible_to: Option<String>,
 }
 
-impl Message {
+impl PlaygroundMessage {
     pub(crate) fn new(channel: &str, user: &str, ts: String) -> Self {
         Self {
             ts,
@@ -85,18 +85,18 @@ impl Message {
             edited: None,
             client_msg_id: None,
             stream: None,
-            stream_began: std::time::Duration::ZERO,
-            only_for: None,
+            stream_started_at: std::time::Duration::ZERO,
+            visible_to: None,
         }
     }
 
-    /// Whether it answers another.
+    /// Returns true for a reply to another message.
     pub fn is_reply(&self) -> bool {
         self.thread_ts.as_ref().is_some_and(|ts| *ts != self.ts)
     }
 
-    /// What a person reads: the blocks' text if there are blocks with text, else the text.
-    pub fn shown(&self) -> String {
+    /// Returns the displayed text: that of the blocks if they have text, else `text`.
+    pub fn displayed_text(&self) -> String {
         let texts = self.blocks.iter().filter_map(|block| {
             let text = block.get("text")?;
             text.as_str().or_else(|| text.get("text")?.as_str())
@@ -111,11 +111,11 @@ impl Message {
 }
 
 impl Workspace {
-    /// A message as the API and events tell it; metadata only for those who ask.
-    pub(crate) fn message_json(&self, message: &Message, with_metadata: bool) -> Value {
-        let mut told = Map::new();
+    /// Returns the JSON form for the API and events; metadata only on request.
+    pub(crate) fn message_json(&self, message: &PlaygroundMessage, with_metadata: bool) -> Value {
+        let mut fields = Map::new();
         let mut put = |name: &str, value: Value| {
-            told.insert(name.to_owned(), value);
+            fields.insert(name.to_owned(), value);
         };
         put("type", "message".into());
         put("user", message.user.clone().into());
@@ -143,7 +143,7 @@ impl Workspace {
         if !message.files.is_empty() {
             let files = message.files.iter().filter_map(|id| self.files.get(id));
             let files: Vec<Value> = files
-                .map(|file| file.in_event(&self.base, &self.team))
+                .map(|file| file.to_event_json(&self.base_url, &self.team))
                 .collect();
             put("files", files.into());
             put("upload", false.into());
@@ -184,11 +184,11 @@ impl Workspace {
                 put("subscribed", true.into());
             }
         }
-        Value::Object(told)
+        Value::Object(fields)
     }
 }
 
-/// What Slack's own client makes of typed text.
+/// Returns the rich text block that Slack's client makes of typed text.
 fn rich_text(text: &str) -> Value {
     json!([{"type": "rich_text", "block_id": "b1", "elements": [
         {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}]}])

@@ -1,35 +1,35 @@
-//! Who and what is in a new workspace. The ids never change, so that a configuration can name them.
+//! Initial content of a workspace. The ids never change, so that a configuration can refer to them.
 
-use super::channels::{Channel, Kind};
-use super::people::User;
+use super::channels::{ChannelKind, PlaygroundChannel};
+use super::users::PlaygroundUser;
 
-/// The workspace.
+/// Workspace id.
 pub const TEAM: &str = "T0PLAY";
-/// Its name.
+/// Workspace name.
 pub const TEAM_NAME: &str = "Playground";
-/// The app.
+/// App id.
 pub const APP: &str = "A0PLAY";
-/// The app's bot, as the author of messages.
+/// Bot id, as the author of messages.
 pub const BOT: &str = "B0INTERZONE";
-/// The app's bot, as somebody who can be mentioned.
+/// Bot user id, for mentions.
 pub const BOT_USER: &str = "U0INTERZONE";
-/// Speaks Japanese.
+/// User with Japanese locale.
 pub const HANA: &str = "U0HANA";
-/// Speaks English.
+/// User with English locale.
 pub const ALEX: &str = "U0ALEX";
-/// Is meant to be on nobody's list.
+/// User who should be on no allow list.
 pub const MALLORY: &str = "U0MALLORY";
-/// Has left.
+/// Deactivated user.
 pub const GONE: &str = "U0GONE";
-/// Everybody is in it, and the bot.
+/// Channel with all users and the bot.
 pub const GENERAL: &str = "C0GENERAL";
-/// Everybody is in it, but not the bot.
+/// Channel with all users, without the bot.
 pub const LOBBY: &str = "C0LOBBY";
-/// Private: Hana, Alex and the bot.
+/// Private channel: Hana, Alex and the bot.
 pub const PLANS: &str = "C0PLANS";
-/// Private: Mallory alone, so the bot cannot know of it.
+/// Private channel: Mallory alone, so the bot cannot see it.
 pub const SECRET: &str = "C0SECRET";
-/// Nobody may post any more.
+/// Archived channel.
 pub const ATTIC: &str = "C0ATTIC";
 /// Hana's DM with the bot.
 pub const DM_HANA: &str = "D0HANA";
@@ -38,11 +38,11 @@ pub const DM_ALEX: &str = "D0ALEX";
 /// Mallory's DM with the bot.
 pub const DM_MALLORY: &str = "D0MALLORY";
 
-/// The languages that people here may choose.
+/// Locales that users may choose.
 pub(crate) const LOCALES: [&str; 2] = ["ja-JP", "en-US"];
 
-pub(crate) fn users() -> Vec<User> {
-    let user = |id: &str, name: &str, real_name: &str, locale: &str| User {
+pub(crate) fn users() -> Vec<PlaygroundUser> {
+    let user = |id: &str, name: &str, real_name: &str, locale: &str| PlaygroundUser {
         id: id.to_owned(),
         name: name.to_owned(),
         display_name: real_name.split(' ').next().unwrap_or(name).to_owned(),
@@ -61,8 +61,8 @@ pub(crate) fn users() -> Vec<User> {
     ]
 }
 
-pub(crate) fn channels() -> Vec<Channel> {
-    let channel = |id: &str, name: &str, kind: Kind, members: &[&str]| Channel {
+pub(crate) fn channels() -> Vec<PlaygroundChannel> {
+    let channel = |id: &str, name: &str, kind: ChannelKind, members: &[&str]| PlaygroundChannel {
         id: id.to_owned(),
         name: name.to_owned(),
         kind,
@@ -73,15 +73,20 @@ pub(crate) fn channels() -> Vec<Channel> {
         channel(
             GENERAL,
             "general",
-            Kind::Public,
+            ChannelKind::Public,
             &[HANA, ALEX, MALLORY, BOT_USER],
         ),
-        channel(LOBBY, "lobby", Kind::Public, &[HANA, ALEX, MALLORY]),
-        channel(PLANS, "plans", Kind::Private, &[HANA, ALEX, BOT_USER]),
-        channel(SECRET, "secret", Kind::Private, &[MALLORY]),
-        channel(ATTIC, "attic", Kind::Public, &[HANA, BOT_USER]),
-        channel(DM_HANA, "hana", Kind::Im, &[HANA, BOT_USER]),
-        channel(DM_ALEX, "alex", Kind::Im, &[ALEX, BOT_USER]),
-        channel(DM_MALLORY, "mallory", Kind::Im, &[MALLORY, BOT_USER]),
+        channel(LOBBY, "lobby", ChannelKind::Public, &[HANA, ALEX, MALLORY]),
+        channel(
+            PLANS,
+            "plans",
+            ChannelKind::Private,
+            &[HANA, ALEX, BOT_USER],
+        ),
+        channel(SECRET, "secret", ChannelKind::Private, &[MALLORY]),
+        channel(ATTIC, "attic", ChannelKind::Public, &[HANA, BOT_USER]),
+        channel(DM_HANA, "hana", ChannelKind::Im, &[HANA, BOT_USER]),
+        channel(DM_ALEX, "alex", ChannelKind::Im, &[ALEX, BOT_USER]),
+        channel(DM_MALLORY, "mallory", ChannelKind::Im, &[MALLORY, BOT_USER]),
     ]
 }

@@ -1,20 +1,20 @@
-//! Slack's Web API: what it gives, and the words with which it refuses.
+//! Slack's Web API: results and error codes.
 
-use crate::house::{Bot, client};
+use crate::support::{TestBot, client};
 use interzone_playground::{Playground, PlaygroundOptions, seed};
 use serde_json::{Value, json};
 
-async fn start() -> (Playground, Bot) {
+async fn start() -> (Playground, TestBot) {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     (playground, bot)
 }
 
 #[tokio::test]
-async fn a_token_is_needed_and_must_be_able_to() {
+async fn calls_need_a_token_with_the_scope() {
     let (playground, mut bot) = start().await;
-    let who = bot.good("auth.test", &[]).await;
+    let who = bot.call_ok("auth.test", &[]).await;
     assert_eq!(
         (&who["team_id"], &who["user_id"], &who["bot_id"]),
         (
@@ -24,18 +24,21 @@ async fn a_token_is_needed_and_must_be_able_to() {
         )
     );
     bot.token = "xoxb-wrong".to_owned();
-    assert_eq!(bot.bad("auth.test", &[]).await, "invalid_auth");
+    assert_eq!(bot.call_err("auth.test", &[]).await, "invalid_auth");
     let none = client().post(format!("{}auth.test", bot.api)).send().await;
     let none: Value = serde_json::from_str(&none.unwrap().text().await.unwrap()).unwrap();
     assert_eq!(none, json!({"ok": false, "error": "not_authed"}));
     bot.token = "xapp-playground-app".to_owned();
-    assert_eq!(bot.bad("auth.test", &[]).await, "not_allowed_token_type");
-    bot.token = "xoxb-playground-bot".to_owned();
     assert_eq!(
-        bot.bad("apps.connections.open", &[]).await,
+        bot.call_err("auth.test", &[]).await,
         "not_allowed_token_type"
     );
-    assert_eq!(bot.bad("chat.shout", &[]).await, "unknown_method");
+    bot.token = "xoxb-playground-bot".to_owned();
+    assert_eq!(
+        bot.call_err("apps.connections.open", &[]).await,
+        "not_allowed_token_type"
+    );
+    assert_eq!(bot.call_err("chat.shout", &[]).await, "unknown_method");
 
     playground.set_scopes(&["im:read"]);
     let info = bot
@@ -44,42 +47,42 @@ async fn a_token_is_needed_and_must_be_able_to() {
     assert_eq!(info["error"], "missing_scope");
     assert_eq!(info["needed"], "channels:read");
     assert_eq!(info["provided"], "im:read");
-    bot.good("conversations.info", &[("channel", seed::DM_HANA)])
+    bot.call_ok("conversations.info", &[("channel", seed::DM_HANA)])
         .await;
-    bot.good("auth.revoke", &[]).await;
-    assert_eq!(bot.bad("auth.test", &[]).await, "token_revoked");
+    bot.call_ok("auth.revoke", &[]).await;
+    assert_eq!(bot.call_err("auth.test", &[]).await, "token_revoked");
 }
 
 #[tokio::test]
-async fn people_and_channels_are_told_as_slack_tells_them() {
+async fn users_and_channels_have_slacks_format() {
     let (_playground, bot) = start().await;
     let hana = [("user", seed::HANA), ("include_locale", "true")];
     assert_eq!(
-        bot.good("users.info", &hana).await["user"]["locale"],
+        bot.call_ok("users.info", &hana).await["user"]["locale"],
         "ja-JP"
     );
-    let plain = bot.good("users.info", &hana[..1]).await;
+    let plain = bot.call_ok("users.info", &hana[..1]).await;
     assert!(plain["user"].get("locale").is_none());
-    let gone = bot.good("users.info", &[("user", seed::GONE)]).await;
+    let gone = bot.call_ok("users.info", &[("user", seed::GONE)]).await;
     assert_eq!(gone["user"]["deleted"], true);
     assert_eq!(
-        bot.bad("users.info", &[("user", "U0NOBODY")]).await,
+        bot.call_err("users.info", &[("user", "U0UNKNOWN")]).await,
         "user_not_found"
     );
-    bot.good("team.info", &[]).await;
+    bot.call_ok("team.info", &[]).await;
     assert_eq!(
-        bot.bad("team.info", &[("team", "T0OTHER")]).await,
+        bot.call_err("team.info", &[("team", "T0OTHER")]).await,
         "team_not_found"
     );
 
-    // Pages, until the cursor is empty.
-    let mut seen = Vec::new();
+    // Pages until the cursor is empty.
+    let mut channels = Vec::new();
     let mut cursor = String::new();
     loop {
         let args = [("limit", "2"), ("cursor", cursor.as_str())];
-        let page = bot.good("users.list", &args).await;
+        let page = bot.call_ok("users.list", &args).await;
         for user in page["members"].as_array().unwrap() {
-            seen.push(user["id"].as_str().unwrap().to_owned());
+            channels.push(user["id"].as_str().unwrap().to_owned());
         }
         cursor = page["response_metadata"]["next_cursor"]
             .as_str()
@@ -89,9 +92,9 @@ async fn people_and_channels_are_told_as_slack_tells_them() {
             break;
         }
     }
-    assert_eq!(seen.len(), 5);
+    assert_eq!(channels.len(), 5);
     let types = [("types", "public_channel,private_channel,im")];
-    let list = bot.good("conversations.list", &types).await;
+    let list = bot.call_ok("conversations.list", &types).await;
     let ids: Vec<&str> = list["channels"]
         .as_array()
         .unwrap()
@@ -104,19 +107,20 @@ async fn people_and_channels_are_told_as_slack_tells_them() {
         ("C0NOWHERE", "channel_not_found"),
     ] {
         assert_eq!(
-            bot.bad("conversations.info", &[("channel", channel)]).await,
+            bot.call_err("conversations.info", &[("channel", channel)])
+                .await,
             word
         );
     }
     let members = bot
-        .good("conversations.members", &[("channel", seed::PLANS)])
+        .call_ok("conversations.members", &[("channel", seed::PLANS)])
         .await;
     assert_eq!(members["members"].as_array().unwrap().len(), 3);
     let dm = bot
-        .good("conversations.open", &[("users", seed::ALEX)])
+        .call_ok("conversations.open", &[("users", seed::ALEX)])
         .await;
     assert_eq!(dm["channel"]["id"], seed::DM_ALEX);
-    // Methods that read take no JSON, so its arguments are not there.
+    // Read methods ignore JSON, so its arguments are missing.
     let json_call = client()
         .post(format!("{}users.info", bot.api))
         .bearer_auth(&bot.token)
@@ -127,7 +131,7 @@ async fn people_and_channels_are_told_as_slack_tells_them() {
 }
 
 #[tokio::test]
-async fn messages_have_their_limits() {
+async fn messages_are_validated_like_in_slack() {
     let (playground, bot) = start().await;
     let post = "chat.postMessage";
     let long = "x".repeat(12_001);
@@ -179,23 +183,23 @@ async fn messages_have_their_limits() {
         ),
         (vec![("channel", seed::ATTIC), ("text", "a")], "is_archived"),
     ] {
-        assert_eq!(bot.bad(post, &args).await, word, "{args:?}");
+        assert_eq!(bot.call_err(post, &args).await, word, "{args:?}");
     }
-    assert_eq!(playground.look(|w| w.messages(seed::GENERAL).count()), 0);
+    assert_eq!(playground.inspect(|w| w.messages(seed::GENERAL).count()), 0);
     let dm = bot
-        .good(post, &[("channel", seed::HANA), ("text", "a")])
+        .call_ok(post, &[("channel", seed::HANA), ("text", "a")])
         .await;
-    assert_eq!(dm["channel"], seed::DM_HANA, "a person's id is their DM");
+    assert_eq!(dm["channel"], seed::DM_HANA, "a user id selects the DM");
     let cut = "y".repeat(40_001);
-    let cut = bot.good(post, &[to, ("text", &cut)]).await;
+    let cut = bot.call_ok(post, &[to, ("text", &cut)]).await;
     assert_eq!(cut["message"]["text"].as_str().unwrap().len(), 40_000);
     assert_eq!(cut["warning"], "message_truncated");
-    let token = playground.look(|w| format!("{:?}", w.calls().collect::<Vec<_>>()));
+    let token = playground.inspect(|w| format!("{:?}", w.calls().collect::<Vec<_>>()));
     assert!(!token.contains("xoxb-"), "no token is in the log");
 }
 
 #[tokio::test]
-async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
+async fn threads_are_paged_oldest_first_with_optional_metadata() {
     let (playground, bot) = start().await;
     let root = playground
         .post(seed::ALEX, seed::GENERAL, "@interzone hi")
@@ -208,7 +212,7 @@ async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
             ("text", text),
             ("metadata", &metadata),
         ];
-        bot.good("chat.postMessage", &args).await;
+        bot.call_ok("chat.postMessage", &args).await;
     }
     let mut texts = Vec::new();
     let mut cursor = String::new();
@@ -219,7 +223,7 @@ async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
             ("limit", "3"),
             ("cursor", &cursor),
         ];
-        let page = bot.good("conversations.replies", &args).await;
+        let page = bot.call_ok("conversations.replies", &args).await;
         for message in page["messages"].as_array().unwrap() {
             texts.push(message["text"].as_str().unwrap().to_owned());
             assert!(message.get("metadata").is_none());
@@ -238,7 +242,7 @@ async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
         ("ts", &root),
         ("include_all_metadata", "true"),
     ];
-    let all = bot.good("conversations.replies", &args).await;
+    let all = bot.call_ok("conversations.replies", &args).await;
     assert_eq!(all["messages"][3]["metadata"]["event_payload"]["key"], "1");
     assert_eq!(all["messages"][0]["reply_count"], 3);
     let reply = all["messages"][1]["ts"].as_str().unwrap();
@@ -248,11 +252,11 @@ async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
         ("text", "x"),
     ];
     assert_eq!(
-        bot.bad("chat.postMessage", &under).await,
+        bot.call_err("chat.postMessage", &under).await,
         "cannot_reply_to_message"
     );
     let history = bot
-        .good("conversations.history", &[("channel", seed::GENERAL)])
+        .call_ok("conversations.history", &[("channel", seed::GENERAL)])
         .await;
     assert_eq!(history["messages"].as_array().unwrap().len(), 1);
     for (channel, word) in [
@@ -260,56 +264,59 @@ async fn threads_are_read_oldest_first_by_the_page_and_metadata_by_request() {
         (seed::SECRET, "channel_not_found"),
     ] {
         let args = [("channel", channel), ("ts", &root)];
-        assert_eq!(bot.bad("conversations.replies", &args).await, word);
+        assert_eq!(bot.call_err("conversations.replies", &args).await, word);
     }
 }
 
 #[tokio::test]
-async fn only_its_own_messages_can_be_changed() {
+async fn bot_can_change_only_its_own_messages() {
     let (playground, bot) = start().await;
     let theirs = playground.post(seed::ALEX, seed::GENERAL, "hello").unwrap();
     let at = |ts| [("channel", seed::GENERAL), ("ts", ts), ("text", "new")];
     assert_eq!(
-        bot.bad("chat.update", &at(&theirs)).await,
+        bot.call_err("chat.update", &at(&theirs)).await,
         "cant_update_message"
     );
     assert_eq!(
-        bot.bad("chat.delete", &at(&theirs)[..2]).await,
+        bot.call_err("chat.delete", &at(&theirs)[..2]).await,
         "cant_delete_message"
     );
     assert_eq!(
-        bot.bad("chat.update", &at("1.000001")).await,
+        bot.call_err("chat.update", &at("1.000001")).await,
         "message_not_found"
     );
     let own = bot
-        .good("chat.postMessage", &[at("")[0], ("text", "old")])
+        .call_ok("chat.postMessage", &[at("")[0], ("text", "old")])
         .await;
     let own = own["ts"].as_str().unwrap();
-    bot.good("chat.update", &at(own)).await;
+    bot.call_ok("chat.update", &at(own)).await;
     assert_eq!(
-        playground.look(|w| w.message(seed::GENERAL, own).unwrap().text.clone()),
+        playground.inspect(|w| w.message(seed::GENERAL, own).unwrap().text.clone()),
         "new"
     );
-    bot.good("chat.delete", &at(own)[..2]).await;
-    assert!(playground.look(|w| w.message(seed::GENERAL, own).is_none()));
+    bot.call_ok("chat.delete", &at(own)[..2]).await;
+    assert!(playground.inspect(|w| w.message(seed::GENERAL, own).is_none()));
 
     let eyes = [
         ("channel", seed::GENERAL),
         ("timestamp", &theirs),
         ("name", "eyes"),
     ];
-    bot.good("reactions.add", &eyes).await;
-    assert_eq!(bot.bad("reactions.add", &eyes).await, "already_reacted");
-    let get = bot.good("reactions.get", &eyes[..2]).await;
+    bot.call_ok("reactions.add", &eyes).await;
+    assert_eq!(
+        bot.call_err("reactions.add", &eyes).await,
+        "already_reacted"
+    );
+    let get = bot.call_ok("reactions.get", &eyes[..2]).await;
     assert_eq!(get["message"]["reactions"][0]["name"], "eyes");
-    bot.good("reactions.remove", &eyes).await;
-    assert_eq!(bot.bad("reactions.remove", &eyes).await, "no_reaction");
+    bot.call_ok("reactions.remove", &eyes).await;
+    assert_eq!(bot.call_err("reactions.remove", &eyes).await, "no_reaction");
     let colons = [eyes[0], eyes[1], ("name", ":eyes:")];
-    assert_eq!(bot.bad("reactions.add", &colons).await, "invalid_name");
+    assert_eq!(bot.call_err("reactions.add", &colons).await, "invalid_name");
 }
 
 #[tokio::test]
-async fn a_whisper_reaches_one_person_and_a_status_goes_with_the_reply() {
+async fn ephemeral_is_for_one_user_and_reply_clears_status() {
     let (playground, bot) = start().await;
     let root = playground
         .post(seed::HANA, seed::PLANS, "@interzone")
@@ -320,14 +327,14 @@ async fn a_whisper_reaches_one_person_and_a_status_goes_with_the_reply() {
         ("text", "only you"),
         ("thread_ts", &root),
     ];
-    bot.good("chat.postEphemeral", &whisper).await;
+    bot.call_ok("chat.postEphemeral", &whisper).await;
     let stranger = [whisper[0], ("user", seed::MALLORY), whisper[2]];
     assert_eq!(
-        bot.bad("chat.postEphemeral", &stranger).await,
+        bot.call_err("chat.postEphemeral", &stranger).await,
         "user_not_in_channel"
     );
     assert_eq!(
-        playground.look(|w| w.ephemerals().next().unwrap().only_for.clone()),
+        playground.inspect(|w| w.ephemerals().next().unwrap().visible_to.clone()),
         Some(seed::HANA.to_owned())
     );
     assert_eq!(playground.thread(seed::PLANS, &root).len(), 1);
@@ -337,10 +344,10 @@ async fn a_whisper_reaches_one_person_and_a_status_goes_with_the_reply() {
         ("thread_ts", &root),
         ("status", "is thinking…"),
     ];
-    bot.good("assistant.threads.setStatus", &status).await;
-    let shown = || playground.look(|w| w.status(seed::PLANS, &root).map(str::to_owned));
-    assert_eq!(shown().as_deref(), Some("is thinking…"));
+    bot.call_ok("assistant.threads.setStatus", &status).await;
+    let status = || playground.inspect(|w| w.status(seed::PLANS, &root).map(str::to_owned));
+    assert_eq!(status().as_deref(), Some("is thinking…"));
     let reply = [whisper[0], whisper[2], whisper[3]];
-    bot.good("chat.postMessage", &reply).await;
-    assert_eq!(shown(), None);
+    bot.call_ok("chat.postMessage", &reply).await;
+    assert_eq!(status(), None);
 }

@@ -1,25 +1,25 @@
-//! What the app is told, how it is proved, and what happens when it does not answer.
+//! Events: content, signature and retries.
 
-use crate::house::{App, Bot, PATIENCE};
+use crate::support::{TIMEOUT, TestApp, TestBot};
 use axum::response::IntoResponse;
 use http::StatusCode;
 use interzone_playground::{EventFault, seed};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_mention_is_told_twice_and_signed() {
-    let mut app = App::start().await;
+async fn mention_sends_two_signed_events() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
     let ts = playground
         .post(seed::HANA, seed::GENERAL, "@interzone こんにちは")
         .unwrap();
-    let first = app.next().await;
+    let first = app.next_request().await;
     assert_eq!(first.path, "/events");
     let stamp = first.header("x-slack-request-timestamp");
     assert!(stamp.parse::<u64>().is_ok());
     assert!(first.header("x-slack-signature").starts_with("v0="));
     assert_eq!(first.header("x-slack-retry-num"), "");
-    let mut both = vec![first.json(), app.next().await.json()];
+    let mut both = vec![first.json(), app.next_request().await.json()];
     both.sort_by_key(|event| event["event"]["type"].as_str().unwrap().to_owned());
     assert_eq!(both[0]["event"]["type"], "app_mention");
     assert_eq!(both[1]["event"]["type"], "message");
@@ -35,33 +35,33 @@ async fn a_mention_is_told_twice_and_signed() {
 }
 
 #[tokio::test]
-async fn dms_replies_edits_and_own_posts_are_told_and_strange_rooms_are_not() {
-    let mut app = App::start().await;
+async fn events_cover_dms_replies_edits_and_own_posts() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     let root = playground
         .post(seed::ALEX, seed::DM_ALEX, "@interzone hi")
         .unwrap();
-    let told = app.next().await.json();
+    let event = app.next_request().await.json();
     assert_eq!(
-        (&told["event"]["type"], &told["event"]["channel_type"]),
+        (&event["event"]["type"], &event["event"]["channel_type"]),
         (&json!("message"), &json!("im")),
         "a DM has no app_mention"
     );
     playground
         .broadcast(seed::ALEX, seed::DM_ALEX, &root, "again")
         .unwrap();
-    let told = app.next().await.json();
-    assert_eq!(told["event"]["subtype"], "thread_broadcast");
-    assert_eq!(told["event"]["thread_ts"], root.as_str());
+    let event = app.next_request().await.json();
+    assert_eq!(event["event"]["subtype"], "thread_broadcast");
+    assert_eq!(event["event"]["thread_ts"], root.as_str());
     playground
         .edit(seed::ALEX, seed::DM_ALEX, &root, "other")
         .unwrap();
-    let told = app.next().await.json();
-    assert_eq!(told["event"]["subtype"], "message_changed");
-    assert_eq!(told["event"]["message"]["text"], "other");
-    assert_eq!(told["event"]["hidden"], true);
-    bot.good(
+    let event = app.next_request().await.json();
+    assert_eq!(event["event"]["subtype"], "message_changed");
+    assert_eq!(event["event"]["message"]["text"], "other");
+    assert_eq!(event["event"]["hidden"], true);
+    bot.call_ok(
         "chat.postMessage",
         &[
             ("channel", seed::DM_ALEX),
@@ -70,19 +70,19 @@ async fn dms_replies_edits_and_own_posts_are_told_and_strange_rooms_are_not() {
         ],
     )
     .await;
-    let told = app.next().await.json();
-    assert_eq!(told["event"]["bot_id"], seed::BOT);
-    assert_eq!(told["event"]["app_id"], seed::APP);
+    let event = app.next_request().await.json();
+    assert_eq!(event["event"]["bot_id"], seed::BOT);
+    assert_eq!(event["event"]["app_id"], seed::APP);
     playground.delete(seed::ALEX, seed::DM_ALEX, &root).unwrap();
-    let told = app.next().await.json();
-    assert_eq!(told["event"]["subtype"], "message_deleted");
-    // Where the bot is not, it hears nothing; the DM after it is the next thing that is heard.
+    let event = app.next_request().await.json();
+    assert_eq!(event["event"]["subtype"], "message_deleted");
+    // In a channel without the bot no event is sent; the DM after it is the next event.
     playground
         .post(seed::HANA, seed::LOBBY, "@interzone psst")
         .unwrap();
     playground.post(seed::HANA, seed::DM_HANA, "last").unwrap();
-    assert_eq!(app.next().await.json()["event"]["text"], "last");
-    assert!(app.is_quiet());
+    assert_eq!(app.next_request().await.json()["event"]["text"], "last");
+    assert!(app.has_no_request());
     for (user, channel) in [
         (seed::MALLORY, seed::PLANS),
         (seed::GONE, seed::GENERAL),
@@ -93,66 +93,66 @@ async fn dms_replies_edits_and_own_posts_are_told_and_strange_rooms_are_not() {
 }
 
 #[tokio::test]
-async fn what_is_not_acknowledged_comes_again_with_its_reason() {
-    let mut app = App::start().await;
+async fn unacknowledged_event_is_retried_with_its_reason() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
-    app.answer(StatusCode::INTERNAL_SERVER_ERROR).await;
-    app.answer(StatusCode::BAD_GATEWAY).await;
+    app.queue_response(StatusCode::INTERNAL_SERVER_ERROR).await;
+    app.queue_response(StatusCode::BAD_GATEWAY).await;
     playground.post(seed::HANA, seed::DM_HANA, "one").unwrap();
-    let first = app.next().await;
+    let first = app.next_request().await;
     for number in ["1", "2"] {
-        let again = app.next().await;
-        assert_eq!(again.header("x-slack-retry-num"), number);
-        assert_eq!(again.header("x-slack-retry-reason"), "http_error");
-        assert_eq!(again.body, first.body);
+        let retry = app.next_request().await;
+        assert_eq!(retry.header("x-slack-retry-num"), number);
+        assert_eq!(retry.header("x-slack-retry-reason"), "http_error");
+        assert_eq!(retry.body, first.body);
     }
-    let good = |d: &&interzone_playground::Delivery| d.outcome == "ok";
-    let arrived = playground.wait(PATIENCE, |w| w.deliveries().find(good).cloned());
-    assert_eq!(arrived.await.unwrap().attempt, 2);
+    let good = |d: &&interzone_playground::EventDelivery| d.outcome == "ok";
+    let delivered = playground.wait_for(TIMEOUT, |w| w.deliveries().find(good).cloned());
+    assert_eq!(delivered.await.unwrap().attempt, 2);
 
     let no_retry = (StatusCode::FORBIDDEN, [("X-Slack-No-Retry", "1")]);
-    app.answer(no_retry.into_response()).await;
+    app.queue_response(no_retry.into_response()).await;
     playground.post(seed::HANA, seed::DM_HANA, "two").unwrap();
-    assert_eq!(app.next().await.json()["event"]["text"], "two");
+    assert_eq!(app.next_request().await.json()["event"]["text"], "two");
     playground.post(seed::HANA, seed::DM_HANA, "three").unwrap();
-    assert_eq!(app.next().await.json()["event"]["text"], "three");
-    assert!(app.is_quiet());
+    assert_eq!(app.next_request().await.json()["event"]["text"], "three");
+    assert!(app.has_no_request());
 }
 
 #[tokio::test]
-async fn events_come_twice_late_and_in_the_wrong_order_on_request() {
-    let mut app = App::start().await;
+async fn events_are_duplicated_delayed_and_reversed_on_request() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
     let faults = playground.faults();
-    faults.events(EventFault::Duplicate {
+    faults.add_event_fault(EventFault::Duplicate {
         events: 1,
         copies: 3,
     });
     playground
         .post(seed::HANA, seed::DM_HANA, "thrice")
         .unwrap();
-    let ids: Vec<Value> = app.events(3).await;
+    let ids: Vec<Value> = app.next_events(3).await;
     assert!(
         ids.iter()
             .all(|told| told["event_id"] == ids[0]["event_id"])
     );
-    faults.events(EventFault::Reverse { events: 3 });
+    faults.add_event_fault(EventFault::Reverse { events: 3 });
     for text in ["a", "b", "c"] {
         playground.post(seed::HANA, seed::DM_HANA, text).unwrap();
     }
     for text in ["c", "b", "a"] {
-        assert_eq!(app.next().await.json()["event"]["text"], text);
+        assert_eq!(app.next_request().await.json()["event"]["text"], text);
     }
-    let by = std::time::Duration::from_secs(1);
-    faults.events(EventFault::Delay { events: 1, by });
+    let delay = std::time::Duration::from_secs(1);
+    faults.add_event_fault(EventFault::Delay { events: 1, delay });
     playground.post(seed::HANA, seed::DM_HANA, "late").unwrap();
     playground.post(seed::HANA, seed::DM_HANA, "soon").unwrap();
-    assert_eq!(app.next().await.json()["event"]["text"], "soon");
-    assert_eq!(app.next().await.json()["event"]["text"], "late");
+    assert_eq!(app.next_request().await.json()["event"]["text"], "soon");
+    assert_eq!(app.next_request().await.json()["event"]["text"], "late");
 }
 
-/// What a form says of a pressed button.
-fn pressed(body: &str) -> Value {
+/// Parses the form of an interaction.
+fn parse_interaction(body: &str) -> Value {
     let form = body.strip_prefix("payload=").unwrap();
     let url = reqwest::Url::parse(&format!("http://x/?p={form}")).unwrap();
     let payload = url.query_pairs().next().unwrap().1.into_owned();
@@ -160,10 +160,10 @@ fn pressed(body: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pressed_button_is_told_as_a_form() {
-    let mut app = App::start().await;
+async fn button_press_is_sent_as_a_form() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     let blocks = json!([
         {"type": "actions", "elements": [{"type": "button", "action_id": "stop", "value": "v",
             "text": {"type": "plain_text", "text": "Stop"}}]},
@@ -177,45 +177,45 @@ async fn a_pressed_button_is_told_as_a_form() {
         ("text", "t"),
         ("blocks", blocks.as_str()),
     ];
-    let ts = bot.good("chat.postMessage", &args).await;
+    let ts = bot.call_ok("chat.postMessage", &args).await;
     let ts = ts["ts"].as_str().unwrap();
-    app.next().await;
+    app.next_request().await;
     for (action, value, said) in [("stop", None, "v"), ("f", Some("bad"), "bad")] {
         playground
             .press(seed::HANA, seed::DM_HANA, ts, action, value)
             .unwrap();
-        let heard = app.next().await;
-        assert_eq!(heard.path, "/acts");
-        let payload = pressed(&heard.body);
+        let request = app.next_request().await;
+        assert_eq!(request.path, "/acts");
+        let payload = parse_interaction(&request.body);
         assert_eq!(payload["type"], "block_actions");
         assert_eq!(payload["actions"][0]["action_id"], action);
         assert_eq!(payload["actions"][0]["value"], said);
         assert_eq!(payload["user"]["id"], seed::HANA);
         assert_eq!(payload["container"]["message_ts"], ts);
     }
-    // A whisper's button, and the address at which the app may take the whisper away.
-    let whisper = [
+    // An ephemeral message's button, and the response URL with which the app may delete the message.
+    let ephemeral_args = [
         ("channel", seed::DM_HANA),
         ("user", seed::HANA),
         ("text", "w"),
         ("blocks", blocks.as_str()),
     ];
-    let whispered = bot.good("chat.postEphemeral", &whisper).await;
-    let whispered = whispered["message_ts"].as_str().unwrap();
+    let ephemeral = bot.call_ok("chat.postEphemeral", &ephemeral_args).await;
+    let ephemeral_ts = ephemeral["message_ts"].as_str().unwrap();
     playground
-        .press(seed::HANA, seed::DM_HANA, whispered, "stop", None)
+        .press(seed::HANA, seed::DM_HANA, ephemeral_ts, "stop", None)
         .unwrap();
-    let payload = pressed(&app.next().await.body);
+    let payload = parse_interaction(&app.next_request().await.body);
     assert_eq!(payload["container"]["is_ephemeral"], true);
     assert!(payload.get("message").is_none());
     let url = payload["response_url"].as_str().unwrap();
-    for (said, left) in [
+    for (response, left) in [
         (json!({"replace_original": true, "text": "stopped"}), 1),
         (json!({"delete_original": true}), 0),
     ] {
-        let answer = bot.http.post(url).body(said.to_string()).send().await;
+        let answer = bot.http.post(url).body(response.to_string()).send().await;
         assert_eq!(answer.unwrap().status(), 200);
-        assert_eq!(playground.look(|w| w.ephemerals().count()), left);
+        assert_eq!(playground.inspect(|w| w.ephemerals().count()), left);
     }
     let nowhere = bot.http.post(format!("{url}x")).body("{}").send().await;
     assert_eq!(nowhere.unwrap().status(), 404);
@@ -225,13 +225,16 @@ async fn a_pressed_button_is_told_as_a_form() {
 }
 
 #[tokio::test]
-async fn a_url_is_challenged_and_must_be_on_this_machine() {
-    let mut app = App::start().await;
+async fn url_is_challenged_and_must_be_loopback() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
-    assert!(!playground.verify_url().await, "it answers nothing");
-    let asked = app.next().await.json();
-    assert_eq!(asked["type"], "url_verification");
-    for away in ["https://example.com/x", "http://10.0.0.1/", "nothing"] {
-        assert!(playground.send_to(away, away).is_err(), "{away}");
+    assert!(
+        !playground.verify_url().await,
+        "no challenge in the response"
+    );
+    let challenge = app.next_request().await.json();
+    assert_eq!(challenge["type"], "url_verification");
+    for url in ["https://example.com/x", "http://10.0.0.1/", "nothing"] {
+        assert!(playground.send_to(url, url).is_err(), "{url}");
     }
 }

@@ -1,30 +1,33 @@
-//! How an app gets its tokens, and how they end.
+//! OAuth2 installation, token rotation and uninstallation.
 
-use crate::house::{App, Bot, client};
+use crate::support::{TestApp, TestBot, client};
 use interzone_edge::clock::Clock;
 use interzone_playground::{Playground, PlaygroundOptions};
 use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_person_allows_it_and_the_token_rotates() {
-    let clock = Clock::set(1_800_000_000);
+async fn allowed_install_grants_a_rotating_token() {
+    let clock = Clock::fixed(1_800_000_000);
     let options = PlaygroundOptions {
-        rotation: true,
+        rotate_tokens: true,
         clock: clock.clone(),
         ..PlaygroundOptions::default()
     };
     let playground = Playground::start(options).await.unwrap();
-    let mut bot = Bot::of(&playground);
+    let mut bot = TestBot::new(&playground);
     let page = format!(
         "{}oauth/v2/authorize?client_id=playground.client&scope=chat:write,users:read&state=s%26t\
          &redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fback",
         playground.url()
     );
-    let shown = client().get(&page).send().await.unwrap();
-    assert!(shown.text().await.unwrap().contains("users:read"));
-    let away = page.replace("127.0.0.1%3A9", "example.com");
-    assert_eq!(client().get(&away).send().await.unwrap().status(), 400);
+    let page_response = client().get(&page).send().await.unwrap();
+    assert!(page_response.text().await.unwrap().contains("users:read"));
+    let foreign_page = page.replace("127.0.0.1%3A9", "example.com");
+    assert_eq!(
+        client().get(&foreign_page).send().await.unwrap().status(),
+        400
+    );
     let decide = |decision: &str| client().post(&page).body(format!("decision={decision}"));
     let denied = decide("deny").send().await.unwrap();
     assert_eq!(
@@ -41,17 +44,17 @@ async fn a_person_allows_it_and_the_token_rotates() {
     let redirect = ("redirect_uri", "http://127.0.0.1:9/back");
     let access = "oauth.v2.access";
     let wrong = [id, ("client_secret", "x"), ("code", code), redirect];
-    assert_eq!(bot.bad(access, &wrong).await, "bad_client_secret");
+    assert_eq!(bot.call_err(access, &wrong).await, "bad_client_secret");
     let args = [id, secret, ("code", code), redirect];
-    let granted = bot.good(access, &args).await;
+    let granted = bot.call_ok(access, &args).await;
     assert_eq!(granted["scope"], "chat:write,users:read");
     assert_eq!(granted["expires_in"], 43_200);
-    assert_eq!(bot.bad(access, &args).await, "code_already_used");
+    assert_eq!(bot.call_err(access, &args).await, "code_already_used");
     bot.token = granted["access_token"].as_str().unwrap().to_owned();
-    bot.good("users.info", &[("user", "U0HANA")]).await;
-    assert_eq!(bot.bad("team.info", &[]).await, "missing_scope");
+    bot.call_ok("users.info", &[("user", "U0HANA")]).await;
+    assert_eq!(bot.call_err("team.info", &[]).await, "missing_scope");
     clock.advance(Duration::from_secs(43_200));
-    assert_eq!(bot.bad("auth.test", &[]).await, "token_expired");
+    assert_eq!(bot.call_err("auth.test", &[]).await, "token_expired");
     let refresh = granted["refresh_token"].as_str().unwrap();
     let refresh = [
         id,
@@ -59,24 +62,24 @@ async fn a_person_allows_it_and_the_token_rotates() {
         ("grant_type", "refresh_token"),
         ("refresh_token", refresh),
     ];
-    let again = bot.good(access, &refresh).await;
+    let again = bot.call_ok(access, &refresh).await;
     assert_eq!(
-        bot.bad(access, &refresh).await,
+        bot.call_err(access, &refresh).await,
         "invalid_refresh_token",
-        "it is good for one time"
+        "a refresh token is valid once"
     );
     bot.token = again["access_token"].as_str().unwrap().to_owned();
-    bot.good("auth.test", &[]).await;
+    bot.call_ok("auth.test", &[]).await;
 }
 
 #[tokio::test]
-async fn an_app_that_is_removed_is_told() {
-    let mut app = App::start().await;
+async fn uninstalled_app_receives_both_events() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     playground.uninstall();
-    assert_eq!(bot.bad("auth.test", &[]).await, "token_revoked");
-    let told = app.events(2).await;
-    assert_eq!(told[0]["event"]["type"], "tokens_revoked");
-    assert_eq!(told[1]["event"], json!({"type": "app_uninstalled"}));
+    assert_eq!(bot.call_err("auth.test", &[]).await, "token_revoked");
+    let events = app.next_events(2).await;
+    assert_eq!(events[0]["event"]["type"], "tokens_revoked");
+    assert_eq!(events[1]["event"], json!({"type": "app_uninstalled"}));
 }

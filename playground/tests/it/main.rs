@@ -1,4 +1,4 @@
-//! The playground from outside: its API, its events, its sockets, its faults and its page, over loopback.
+//! Tests of the playground over loopback: API, events, sockets, faults and page.
 
 #[cfg(test)]
 mod api;
@@ -9,8 +9,6 @@ mod faults;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
-mod house;
-#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod page;
@@ -18,3 +16,5 @@ mod page;
 mod sockets;
 #[cfg(test)]
 mod streams;
+#[cfg(test)]
+mod support;

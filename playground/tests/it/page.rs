@@ -1,14 +1,14 @@
-//! The chat page and what stands behind it.
+//! The chat page and its control API.
 
-use crate::house::{App, Bot, client};
+use crate::support::{TestApp, TestBot, client};
 use futures_util::StreamExt;
 use interzone_playground::{Playground, PlaygroundOptions, seed};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
-    let mut app = App::start().await;
+async fn page_loads_nothing_external_and_checks_the_origin() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
     for file in [
         "",
@@ -52,7 +52,7 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
     for (status, headers) in [
         (403, &[("origin", "https://example.com")][..]),
         (403, &[("origin", "null")]),
-        // Another port of this machine is another page too, as a browser sees it.
+        // Another port of this machine is another origin.
         (403, &[("origin", "http://127.0.0.1:1")]),
         (403, &[("sec-fetch-site", "cross-site")]),
         (403, &[("sec-fetch-site", "same-site")]),
@@ -64,15 +64,15 @@ async fn the_page_asks_nobody_else_and_only_its_own_origin_may_act() {
         (200, &[]),
     ] {
         let request = client().post(&acts).body(act.to_string());
-        let sent = with(request, headers).send().await.unwrap();
+        let sent = with_headers(request, headers).send().await.unwrap();
         assert_eq!(sent.status(), status, "{headers:?}");
     }
-    assert_eq!(app.events(2).await.len(), 2);
+    assert_eq!(app.next_events(2).await.len(), 2);
     let rebound = client().get(&own).header("host", "evil.example");
     assert_eq!(rebound.send().await.unwrap().status(), 421);
 }
 
-fn with(mut request: RequestBuilder, headers: &[(&str, &str)]) -> RequestBuilder {
+fn with_headers(mut request: RequestBuilder, headers: &[(&str, &str)]) -> RequestBuilder {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -80,14 +80,15 @@ fn with(mut request: RequestBuilder, headers: &[(&str, &str)]) -> RequestBuilder
 }
 
 #[tokio::test]
-async fn another_page_gets_in_nowhere_but_where_it_may_link_to() {
+async fn cross_site_requests_reach_only_linkable_pages() {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
     let token = "token=xoxb-playground-bot";
-    let said = format!("api/chat.postMessage?{token}&channel=C0GENERAL&text=hi");
-    let asked = "oauth/v2/authorize?client_id=x&scope=chat:write&redirect_uri=http://127.0.0.1:1/";
+    let post_path = format!("api/chat.postMessage?{token}&channel=C0GENERAL&text=hi");
+    let authorize_path =
+        "oauth/v2/authorize?client_id=x&scope=chat:write&redirect_uri=http://127.0.0.1:1/";
     for (path, closed) in [
-        (said.as_str(), true),
+        (post_path.as_str(), true),
         ("playground/state", true),
         ("playground/events", true),
         ("playground/files/F1", true),
@@ -95,41 +96,43 @@ async fn another_page_gets_in_nowhere_but_where_it_may_link_to() {
         ("link?ticket=x", true),
         ("", false),
         ("playground.css", false),
-        (asked, false),
+        (authorize_path, false),
     ] {
         let url = format!("{}{path}", playground.url());
-        let request = with(client().get(&url), &[("sec-fetch-site", "cross-site")]);
+        let request = with_headers(client().get(&url), &[("sec-fetch-site", "cross-site")]);
         let status = request.send().await.unwrap().status();
         assert_eq!(status == 403, closed, "GET {path}: {status}");
     }
     for path in [
-        said.as_str(),
+        post_path.as_str(),
         "playground/acts",
         "playground/upload",
         "playground/faults",
         "upload/v1/F1/x",
         "actions/T0PLAY/x",
-        asked,
+        authorize_path,
     ] {
         for headers in [
             &[("sec-fetch-site", "cross-site")],
             &[("origin", "https://example.com")],
         ] {
             let url = format!("{}{path}", playground.url());
-            let request = with(client().post(&url), headers).body("decision=allow");
+            let request = with_headers(client().post(&url), headers).body("decision=allow");
             let status = request.send().await.unwrap().status();
             assert_eq!(status, 403, "POST {path} {headers:?}");
         }
     }
-    let calls = playground.look(|workspace| workspace.calls().count());
-    assert_eq!(calls, 0, "none of it was taken for a call");
-    // A program says nothing of sites, and is let in.
+    let calls = playground.inspect(|workspace| workspace.calls().count());
+    assert_eq!(calls, 0, "none of them reached the API");
+    // Other clients send no fetch metadata and are allowed.
     let args = [("channel", seed::GENERAL), ("text", "hi")];
-    Bot::of(&playground).good("chat.postMessage", &args).await;
+    TestBot::new(&playground)
+        .call_ok("chat.postMessage", &args)
+        .await;
 }
 
 #[tokio::test]
-async fn whatever_a_person_writes_has_an_end() {
+async fn user_input_is_limited() {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
     let (user, channel) = (seed::HANA, seed::DM_HANA);
@@ -148,44 +151,44 @@ async fn whatever_a_person_writes_has_an_end() {
             json!({"act": "post", "user": user, "channel": channel, "text": text}),
             json!({"act": "edit", "user": user, "channel": channel, "ts": ts, "text": text}),
         ] {
-            let (status, said) = act(one).await;
-            assert_eq!(status, wanted, "{said}");
-            assert_eq!(said.contains("40000 characters"), wanted == 409, "{said}");
+            let (status, body) = act(one).await;
+            assert_eq!(status, wanted, "{body}");
+            assert_eq!(body.contains("40000 characters"), wanted == 409, "{body}");
         }
     }
     let react = |name: &str| json!({"act": "react", "user": user, "channel": channel, "ts": ts, "name": name});
     let long = "x".repeat(101);
     for name in ["", "Smile", ":smile:", "<b>", "笑", "a b", &long] {
-        let (status, said) = act(react(name)).await;
+        let (status, body) = act(react(name)).await;
         assert_eq!(status, 409, "{name}");
-        assert!(said.contains("an emoji is named by"), "{said}");
+        assert!(body.contains("an emoji is named by"), "{body}");
     }
     for number in 0..50 {
         assert_eq!(act(react(&format!("x{number}"))).await.0, 200);
     }
-    let (status, said) = act(react("one-more")).await;
+    let (status, body) = act(react("one-more")).await;
     assert_eq!(status, 409);
-    assert!(said.contains("50 different emoji"), "{said}");
-    // One that is there can be taken away, and makes room.
+    assert!(body.contains("50 different emoji"), "{body}");
+    // An existing reaction can be removed, which makes space.
     assert_eq!(act(react("x0")).await.0, 200);
     assert_eq!(act(react("+1")).await.0, 200);
     let reactions = playground.thread(channel, &ts).remove(0).reactions;
     assert_eq!(reactions.len(), 50);
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     let args = [("channel", channel), ("timestamp", &ts), ("name", "eyes")];
-    assert_eq!(bot.bad("reactions.add", &args).await, "too_many_emoji");
-    let upload = interzone_playground::Upload {
+    assert_eq!(bot.call_err("reactions.add", &args).await, "too_many_emoji");
+    let upload = interzone_playground::FileShare {
         user,
         channel,
         files: vec![("x".repeat(256), "1".into())],
-        ..interzone_playground::Upload::default()
+        ..interzone_playground::FileShare::default()
     };
     let refused = playground.upload(&upload).unwrap_err();
     assert!(refused.to_string().contains("255 characters"), "{refused}");
 }
 
 #[tokio::test]
-async fn a_message_says_something_and_brings_few_files() {
+async fn messages_need_text_and_have_few_files() {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
     let (user, channel) = (seed::HANA, seed::DM_HANA);
@@ -198,20 +201,20 @@ async fn a_message_says_something_and_brings_few_files() {
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
     for text in ["", " \n\u{3000}"] {
-        let (status, said) = edit(&ts, text).await;
-        assert_eq!(status, 409, "{said}");
-        assert!(said.contains("no_text"), "{said}");
+        let (status, body) = edit(&ts, text).await;
+        assert_eq!(status, 409, "{body}");
+        assert!(body.contains("no_text"), "{body}");
         let refused = playground.post(user, channel, text).unwrap_err();
         assert!(refused.to_string().contains("no_text"), "{refused}");
     }
     assert_eq!(playground.thread(channel, &ts).remove(0).text, "hi");
 
     let upload = |files: usize| {
-        playground.upload(&interzone_playground::Upload {
+        playground.upload(&interzone_playground::FileShare {
             user,
             channel,
             files: vec![("a.txt".to_owned(), "1".into()); files],
-            ..interzone_playground::Upload::default()
+            ..interzone_playground::FileShare::default()
         })
     };
     for many in [11, 300] {
@@ -220,14 +223,14 @@ async fn a_message_says_something_and_brings_few_files() {
     }
     let ts = upload(10).unwrap();
     assert_eq!(playground.thread(channel, &ts).remove(0).files.len(), 10);
-    // Files stand for themselves, so what was said of them may go.
+    // A message with files may have no text.
     assert_eq!(edit(&ts, "see these").await.0, 200);
     assert_eq!(edit(&ts, "").await.0, 200);
 }
 
 #[tokio::test]
-async fn a_person_changes_their_language_and_the_app_hears_of_it() {
-    let mut app = App::start().await;
+async fn locale_change_sends_user_change_event() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
     let acts = format!("{}playground/acts", playground.url());
     let speak = |user: &str, locale: &str| {
@@ -239,33 +242,33 @@ async fn a_person_changes_their_language_and_the_app_hears_of_it() {
         (seed::ALEX, "tlh"),
         (seed::GONE, "ja-JP"),
         (seed::BOT_USER, "ja-JP"),
-        ("U0NOBODY", "ja-JP"),
+        ("U0UNKNOWN", "ja-JP"),
     ] {
         let refused = speak(user, locale).await.unwrap();
         assert_eq!(refused.status(), 409, "{user} {locale}");
     }
-    let told = app.events(1).await;
-    assert_eq!(told[0]["event"]["type"], "user_change");
-    assert_eq!(told[0]["event"]["user"]["id"], seed::ALEX);
-    assert_eq!(told[0]["event"]["user"]["locale"], "ja-JP");
-    let bot = Bot::of(&playground);
-    let asked = [("user", seed::ALEX), ("include_locale", "true")];
+    let events = app.next_events(1).await;
+    assert_eq!(events[0]["event"]["type"], "user_change");
+    assert_eq!(events[0]["event"]["user"]["id"], seed::ALEX);
+    assert_eq!(events[0]["event"]["user"]["locale"], "ja-JP");
+    let bot = TestBot::new(&playground);
+    let args = [("user", seed::ALEX), ("include_locale", "true")];
     assert_eq!(
-        bot.good("users.info", &asked).await["user"]["locale"],
+        bot.call_ok("users.info", &args).await["user"]["locale"],
         "ja-JP"
     );
 }
 
 #[tokio::test]
-async fn a_person_stops_what_goes_on_in_a_thread() {
-    let mut app = App::start().await;
+async fn user_can_stop_the_answer_in_a_thread() {
+    let mut app = TestApp::start().await;
     let playground = app.playground().await;
     let root = playground.post(seed::ALEX, seed::DM_ALEX, "hi").unwrap();
-    assert_eq!(app.events(1).await.len(), 1);
-    let bot = Bot::of(&playground);
+    assert_eq!(app.next_events(1).await.len(), 1);
+    let bot = TestBot::new(&playground);
     let channel = ("channel", seed::DM_ALEX);
     let begun = bot
-        .good("chat.startStream", &[channel, ("thread_ts", &root)])
+        .call_ok("chat.startStream", &[channel, ("thread_ts", &root)])
         .await;
     let acts = format!("{}playground/acts", playground.url());
     let stop = |user: &str, thread: &str| {
@@ -276,22 +279,22 @@ async fn a_person_stops_what_goes_on_in_a_thread() {
     assert_eq!(stop(seed::HANA, &root).await.unwrap().status(), 409);
     assert_eq!(stop(seed::ALEX, "1.5").await.unwrap().status(), 409);
     assert_eq!(stop(seed::ALEX, &root).await.unwrap().status(), 200);
-    let told = loop {
-        let told = app.events(1).await.remove(0)["event"].clone();
-        if told["type"] != "message" {
-            break told;
+    let stop_event = loop {
+        let event = app.next_events(1).await.remove(0)["event"].clone();
+        if event["type"] != "message" {
+            break event;
         }
     };
-    assert_eq!(told["type"], "agent_session_stopped");
-    assert_eq!(told["thread_ts"], root);
-    assert_eq!(told["streaming_message_ts"], json!([begun["ts"]]));
+    assert_eq!(stop_event["type"], "agent_session_stopped");
+    assert_eq!(stop_event["thread_ts"], root);
+    assert_eq!(stop_event["streaming_message_ts"], json!([begun["ts"]]));
 }
 
 #[tokio::test]
-async fn changes_are_watched_as_they_happen() {
+async fn changes_are_streamed_to_the_page() {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
-    let bot = Bot::of(&playground);
+    let bot = TestBot::new(&playground);
     let root = playground.post(seed::HANA, seed::DM_HANA, "hi").unwrap();
     let state = format!("{}playground/state", playground.url());
     let state = client().get(state).send().await.unwrap();
@@ -304,17 +307,17 @@ async fn changes_are_watched_as_they_happen() {
     let mut pieces = watch.bytes_stream();
     let channel = ("channel", seed::DM_HANA);
     let begun = bot
-        .good("chat.startStream", &[channel, ("thread_ts", &root)])
+        .call_ok("chat.startStream", &[channel, ("thread_ts", &root)])
         .await;
     let ts = ("ts", begun["ts"].as_str().unwrap());
-    bot.good(
+    bot.call_ok(
         "chat.appendStream",
         &[channel, ts, ("markdown_text", "**growing**")],
     )
     .await;
     let mut text = String::new();
     while !text.contains("**growing**") {
-        let piece = tokio::time::timeout(crate::house::PATIENCE, pieces.next()).await;
+        let piece = tokio::time::timeout(crate::support::TIMEOUT, pieces.next()).await;
         let piece = piece.expect("it comes").expect("it goes on").unwrap();
         text.push_str(&String::from_utf8_lossy(&piece));
     }
@@ -322,7 +325,7 @@ async fn changes_are_watched_as_they_happen() {
 }
 
 #[tokio::test]
-async fn it_listens_on_this_machine_only() {
+async fn playground_listens_on_loopback_only() {
     for away in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
         let options = PlaygroundOptions {
             listen: away.parse().unwrap(),

@@ -1,50 +1,50 @@
-//! The agent card of ACP, which tells who an agent is before anybody may ask it anything.
+//! ACP agent card: public description of an agent.
 
 use serde::{Deserialize, Serialize};
 
-/// What `/.well-known/agent.json` holds.
+/// Content of `/.well-known/agent.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCard {
-    /// Its name, 1 to 100 characters.
+    /// Name, 1 to 100 characters.
     pub name: String,
-    /// What it does, 1 to 500 characters.
+    /// Description, 1 to 500 characters.
     pub description: String,
-    /// Its version: three numbers.
+    /// Version: three numbers.
     pub version: String,
-    /// Where it is called: https.
+    /// Endpoint URL (https).
     pub url: String,
-    /// Who runs it.
+    /// The organization that runs the agent.
     pub provider: Provider,
-    /// What it can.
+    /// Supported features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
-    /// How callers prove who they are.
+    /// Supported authentication schemes and scopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
-    /// What it is good at; never an empty list.
+    /// Skills; never an empty list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skills: Option<Vec<CardSkill>>,
-    /// How it is found.
+    /// Metadata for discovery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<CardMetadata>,
 }
 
-/// Who runs an agent.
+/// The organization that runs an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provider {
-    /// Their name.
+    /// Name of the organization.
     pub organization: String,
-    /// Their mail address.
+    /// Email address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    /// Their page.
+    /// Website.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website: Option<String>,
 }
 
-/// What an agent can.
+/// Features that an agent supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
@@ -54,39 +54,39 @@ pub struct Capabilities {
     pub push_notifications: bool,
     /// Files as input.
     pub file_upload: bool,
-    /// More than text.
+    /// Content other than text.
     pub multimodal: bool,
 }
 
-/// How callers prove who they are.
+/// Authentication schemes and scopes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authentication {
     /// `oauth2`, `bearer` or `apikey`.
     pub schemes: Vec<String>,
-    /// The scopes there are.
+    /// The defined scopes.
     pub scopes: Vec<String>,
 }
 
-/// What an agent is good at.
+/// A skill of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CardSkill {
     /// Lower-case letters, digits and hyphens.
     pub id: String,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it is, for people.
+    /// Description for humans.
     pub description: String,
-    /// What it takes.
+    /// Accepted media.
     pub input_modes: Vec<String>,
-    /// What it gives.
+    /// Produced media.
     pub output_modes: Vec<String>,
 }
 
-/// How an agent is found.
+/// Metadata for discovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CardMetadata {
-    /// Words to find it by.
+    /// Search tags.
     pub tags: Vec<String>,
 }

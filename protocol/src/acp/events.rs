@@ -1,20 +1,21 @@
-//! What agents tell by themselves: params of `task.notification` and `stream.chunk`.
+//! Notifications sent by agents and servers: params of `task.notification`, `stream.chunk` and the
+//! Interzone extensions.
 
 use super::objects::StreamStatus;
-use crate::vocab::{Json, Message, Timestamp};
+use crate::vocab::{Message, Timestamp, VerbatimJson};
 use serde::{Deserialize, Serialize};
 
-/// What only those hear who watch: ACP has no words for it, so these are ours.
-pub mod watched {
-    /// The agent's answer grew: [`TaskText`](super::TaskText).
+/// Notifications sent only to watchers. Interzone extensions: ACP has none for these.
+pub mod extension_methods {
+    /// Text was appended to the agent's answer: [`TaskTextParams`](super::TaskTextParams).
     pub const TASK_TEXT: &str = "interzone.task.text";
-    /// The agent says what it is doing: [`TaskLine`](super::TaskLine).
+    /// The agent reports its current activity: [`TaskStatusParams`](super::TaskStatusParams).
     pub const TASK_STATUS: &str = "interzone.task.status";
-    /// The stream moved to another state: [`StreamMove`](super::StreamMove).
+    /// The stream changed state: [`StreamStateParams`](super::StreamStateParams).
     pub const STREAM_STATE: &str = "interzone.stream.state";
 }
 
-/// What may happen to a task.
+/// Kind of a task event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskEvent {
@@ -22,7 +23,7 @@ pub enum TaskEvent {
     StatusChange,
     /// A message was added.
     NewMessage,
-    /// An artifact was made, or more of it.
+    /// An artifact was created or extended.
     NewArtifact,
     /// It was completed.
     Completed,
@@ -31,7 +32,7 @@ pub enum TaskEvent {
 }
 
 impl TaskEvent {
-    /// What a subscription gets that does not say.
+    /// Events that a subscription gets if it names none.
     pub const DEFAULT: [Self; 3] = [Self::StatusChange, Self::Completed, Self::Failed];
 
     /// The name on the wire.
@@ -50,65 +51,65 @@ impl TaskEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskNotification {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// What happened.
+    /// Kind of event.
     pub event: TaskEvent,
-    /// When.
+    /// Time of the event.
     pub timestamp: Timestamp,
-    /// The task, message or artifact that it is about.
+    /// The task, message or artifact concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<Json>,
+    pub data: Option<VerbatimJson>,
 }
 
 /// Params of `stream.chunk`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamChunk {
-    /// Which stream.
+    /// Id of the stream.
     pub stream_id: String,
-    /// What was said, or a piece of it.
+    /// The message, or a piece of it.
     pub chunk: Message,
-    /// Its number in the stream, from one.
+    /// Sequence number in the stream, from 1.
     pub sequence: u64,
-    /// Whether it completes what was said. It does not end the stream.
+    /// True if it completes the message. It does not end the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_last: Option<bool>,
 }
 
-/// Params of `interzone.task.text`: the agent's answer grew.
+/// Params of `interzone.task.text`: text was appended to the agent's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskText {
-    /// Which task.
+pub struct TaskTextParams {
+    /// Id of the task.
     pub task_id: String,
-    /// Which run of the agent it belongs to: each begins its answer anew.
+    /// Number of the agent's run; each run starts its answer from the beginning.
     pub run: u64,
-    /// How many bytes of the answer there were before.
+    /// Length of the answer in bytes before the delta.
     pub offset: u64,
-    /// What was added.
+    /// The appended text.
     pub delta: String,
 }
 
-/// Params of `interzone.task.status`: what the agent says that it is doing.
+/// Params of `interzone.task.status`: the agent's current activity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TaskLine {
-    /// Which task.
+pub struct TaskStatusParams {
+    /// Id of the task.
     pub task_id: String,
-    /// In the agent's words.
+    /// Activity in the agent's words.
     pub text: String,
 }
 
-/// Params of `interzone.stream.state`: a stream moved to another state.
+/// Params of `interzone.stream.state`: a stream changed state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StreamMove {
-    /// Which stream.
+pub struct StreamStateParams {
+    /// Id of the stream.
     pub stream_id: String,
-    /// Where it stands now.
+    /// The new state.
     pub status: StreamStatus,
-    /// Why.
+    /// Reason for the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! The methods, and the scope that each needs.
+//! ACP methods and scopes.
 
-/// A method of ACP, or one of our own beside it.
+/// A method of ACP, or an Interzone extension of it.
 ///
 /// ```
 /// use interzone_protocol::acp::{Method, Scope};
@@ -11,36 +11,36 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Begins a task.
+    /// Creates a task.
     TasksCreate,
     /// Adds a message to a task.
     TasksSend,
     /// Reads a task.
     TasksGet,
-    /// Calls a task off.
+    /// Cancels a task.
     TasksCancel,
-    /// Has a task's events sent to a URL.
+    /// Sends a task's events to a webhook URL.
     TasksSubscribe,
-    /// Begins a stream.
+    /// Starts a stream.
     StreamStart,
-    /// Says something on a stream.
+    /// Sends a message on a stream.
     StreamMessage,
     /// Ends a stream.
     StreamEnd,
-    /// Tells of a task's event; comes from agents.
+    /// Reports a task event; sent by agents.
     TaskNotification,
-    /// A piece of what is said on a stream; comes from agents.
+    /// A chunk of a stream message; sent by agents.
     StreamChunk,
-    /// Lists the caller's tasks. Ours: ACP has no such method.
+    /// Lists the caller's tasks. Interzone extension.
     TasksList,
-    /// Ends a subscription of a task. Ours: ACP has no such method.
+    /// Removes a webhook subscription. Interzone extension.
     TasksUnsubscribe,
-    /// Finds requests that were answered. Ours, and for operators alone.
-    PairsFind,
+    /// Searches the request log. Interzone extension, for operators only.
+    RequestsFind,
 }
 
 impl Method {
-    /// All of them, ACP's ten first.
+    /// All methods, ACP's ten first.
     pub const ALL: [Self; 13] = [
         Self::TasksCreate,
         Self::TasksSend,
@@ -54,7 +54,7 @@ impl Method {
         Self::StreamChunk,
         Self::TasksList,
         Self::TasksUnsubscribe,
-        Self::PairsFind,
+        Self::RequestsFind,
     ];
 
     /// The name on the wire.
@@ -72,16 +72,16 @@ impl Method {
             Self::StreamChunk => "stream.chunk",
             Self::TasksList => "interzone.tasks.list",
             Self::TasksUnsubscribe => "interzone.tasks.unsubscribe",
-            Self::PairsFind => "interzone.pairs.find",
+            Self::RequestsFind => "interzone.requests.find",
         }
     }
 
-    /// The method with this name.
+    /// Finds a method by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The scopes that a token must have, all of them, for this method.
+    /// The scopes that a token must have for this method, all of them.
     pub const fn scopes(self) -> [Scope; 2] {
         let own = match self {
             Self::TasksCreate | Self::TasksSend => Scope::TasksWrite,
@@ -92,35 +92,35 @@ impl Method {
             | Self::TasksUnsubscribe
             | Self::TaskNotification
             | Self::StreamChunk => Scope::NotificationsReceive,
-            Self::PairsFind => Scope::Operate,
+            Self::RequestsFind => Scope::Operate,
         };
         [Scope::AgentIdentify, own]
     }
 }
 
-/// What a token may be used for. They are matched whole: there are no wildcards.
+/// OAuth scope of a token. Scopes are compared exactly; there are no wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// To be known at all; every method needs it.
+    /// Identify the agent; required by every method.
     AgentIdentify,
-    /// To read and watch tasks.
+    /// Read and watch tasks.
     TasksRead,
-    /// To begin tasks and add to them.
+    /// Create tasks and add messages to them.
     TasksWrite,
-    /// To call tasks off.
+    /// Cancel tasks.
     TasksCancel,
-    /// To watch streams.
+    /// Watch streams.
     StreamsRead,
-    /// To begin, speak on and end streams.
+    /// Start, send on and end streams.
     StreamsWrite,
-    /// To have events sent.
+    /// Receive webhook events.
     NotificationsReceive,
-    /// To look after the place. Ours: those who call agents do not need it.
+    /// Operate the server. Interzone extension; callers of agents do not need it.
     Operate,
 }
 
 impl Scope {
-    /// Those of ACP, and so all but [`Operate`](Self::Operate).
+    /// The scopes of ACP: all but [`Operate`](Self::Operate).
     pub const ALL: [Self; 7] = [
         Self::AgentIdentify,
         Self::TasksRead,

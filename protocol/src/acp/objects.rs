@@ -1,29 +1,29 @@
-//! The objects that results carry.
+//! Objects in ACP results.
 
 use super::events::TaskEvent;
-use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp, list_to};
+use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp, write_array};
 use interzone_jsonrpc::write_string;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A task's status: a [`TaskState`] under its name in ACP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Status(pub TaskState);
+pub struct TaskStatus(pub TaskState);
 
 /// A stream's status: a [`StreamState`] under its name in ACP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamStatus(pub StreamState);
 
-impl Serialize for Status {
+impl Serialize for TaskStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.acp())
     }
 }
 
-impl<'de> Deserialize<'de> for Status {
+impl<'de> Deserialize<'de> for TaskStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let known = TaskState::from_acp(&name).map(Self);
-        known.ok_or_else(|| de::Error::custom("unknown task status"))
+        let status = TaskState::from_acp(&name).map(Self);
+        status.ok_or_else(|| de::Error::custom("unknown task status"))
     }
 }
 
@@ -36,8 +36,8 @@ impl Serialize for StreamStatus {
 impl<'de> Deserialize<'de> for StreamStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let known = StreamState::from_name(&name).map(Self);
-        known.ok_or_else(|| de::Error::custom("unknown stream status"))
+        let status = StreamState::from_name(&name).map(Self);
+        status.ok_or_else(|| de::Error::custom("unknown stream status"))
     }
 }
 
@@ -52,32 +52,31 @@ impl StreamStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskObject {
-    /// Its id.
+    /// Id of the task.
     pub task_id: String,
-    /// Where it stands.
-    pub status: Status,
-    /// When it began.
+    /// State of the task.
+    pub status: TaskStatus,
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
-    /// Who does it.
+    /// The assigned agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_agent: Option<String>,
-    /// What was said, oldest first.
+    /// Messages, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Vec<Message>>,
-    /// What was made, oldest first.
+    /// Artifacts, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<Vec<Artifact>>,
-    /// What the caller attached, and `priority`.
+    /// The caller's metadata, plus `priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
 impl TaskObject {
-    /// Writes it as JSON at the end of `out`, as serde would. Most answers are one of these, and for serde
-    /// they are many small pieces.
+    /// Appends the task as JSON to `out`, as serde would, but faster: most responses are a task.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         out.extend_from_slice(b"{\"taskId\":");
         write_string(&self.task_id, out);
@@ -95,11 +94,13 @@ impl TaskObject {
         }
         if let Some(messages) = &self.messages {
             out.extend_from_slice(b",\"messages\":");
-            list_to(out, messages, Message::write_to)?;
+            write_array(out, messages, Message::write_to)?;
         }
         if let Some(artifacts) = &self.artifacts {
             out.extend_from_slice(b",\"artifacts\":");
-            list_to(out, artifacts, |made, out| serde_json::to_writer(out, made))?;
+            write_array(out, artifacts, |artifact, out| {
+                serde_json::to_writer(out, artifact)
+            })?;
         }
         if let Some(metadata) = &self.metadata {
             out.extend_from_slice(b",\"metadata\":");
@@ -114,39 +115,39 @@ impl TaskObject {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamObject {
-    /// Its id.
+    /// Id of the stream.
     pub stream_id: String,
-    /// Where it stands.
+    /// State of the stream.
     pub status: StreamStatus,
-    /// Who may speak and listen.
+    /// Principals that may send and watch.
     pub participants: Vec<String>,
-    /// When it began.
+    /// Start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
-    /// When it ended.
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// What the caller attached, and where to attach.
+    /// The caller's metadata, plus the watch URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
 
-/// A subscription to a task's events.
+/// A webhook subscription to a task's events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionObject {
-    /// Its id.
+    /// Id of the subscription.
     pub subscription_id: String,
-    /// Of which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Where the events go.
+    /// Webhook URL.
     pub callback_url: String,
-    /// Which events.
+    /// Subscribed events.
     pub events: Vec<TaskEvent>,
-    /// Since when.
+    /// Creation time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
-    /// Whether events are sent.
+    /// True while events are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! What each method takes. Ids stay plain text here: one that could be nobody's answers as unknown.
+//! Params of the ACP methods. Ids are plain strings here, so that an invalid id is reported as unknown.
 
 use super::events::TaskEvent;
 use crate::vocab::{Message, Metadata, Priority};
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksCreateParams {
-    /// What is asked.
+    /// The first message.
     pub initial_message: Message,
-    /// The agent that is wanted.
+    /// The requested agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assign_to: Option<String>,
-    /// How soon; normal if not said.
+    /// Priority; defaults to normal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// What the caller attaches.
+    /// The caller's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
@@ -25,9 +25,9 @@ pub struct TasksCreateParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksSendParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// What is added.
+    /// The message to add.
     pub message: Message,
 }
 
@@ -35,12 +35,12 @@ pub struct TasksSendParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksGetParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Whether its messages are wanted; yes if not said.
+    /// Include messages; defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_messages: Option<bool>,
-    /// Whether its artifacts are wanted; yes if not said.
+    /// Include artifacts; defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_artifacts: Option<bool>,
 }
@@ -49,9 +49,9 @@ pub struct TasksGetParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksCancelParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Why.
+    /// Reason for the cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -60,23 +60,23 @@ pub struct TasksCancelParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksSubscribeParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Where the events go.
+    /// Webhook URL.
     pub callback_url: String,
-    /// Which events; changes of status and the end if not said.
+    /// Events to send; defaults to status changes and completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<TaskEvent>>,
 }
 
-/// Params of `stream.start`, which may be left out altogether.
+/// Params of `stream.start`; optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamStartParams {
-    /// Who else may speak and listen.
+    /// Other principals that may send and watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participants: Option<Vec<String>>,
-    /// What the caller attaches.
+    /// The caller's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }
@@ -85,9 +85,9 @@ pub struct StreamStartParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamMessageParams {
-    /// Which stream.
+    /// Id of the stream.
     pub stream_id: String,
-    /// What is said.
+    /// The message.
     pub message: Message,
 }
 
@@ -95,24 +95,24 @@ pub struct StreamMessageParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamEndParams {
-    /// Which stream.
+    /// Id of the stream.
     pub stream_id: String,
-    /// Why.
+    /// Reason for ending it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Params of `interzone.tasks.list`, which may be left out altogether.
+/// Params of `interzone.tasks.list`; optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksListParams {
-    /// Only tasks with this status, by its name in ACP.
+    /// Only tasks with this ACP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// At most so many.
+    /// Maximum number of results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Where the page begins: what the page before gave.
+    /// Cursor: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -121,8 +121,8 @@ pub struct TasksListParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TasksUnsubscribeParams {
-    /// Of which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Which subscription.
+    /// Id of the subscription.
     pub subscription_id: String,
 }

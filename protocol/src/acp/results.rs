@@ -1,16 +1,16 @@
-//! What methods answer: one wrapper whose `type` names the member that it carries.
+//! Results of ACP methods: a wrapper whose `type` names the field that is set.
 
 use super::objects::{StreamObject, SubscriptionObject, TaskObject};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The result of every method of ACP.
+/// Result of every ACP method.
 ///
 /// ```
 /// use interzone_protocol::acp::MethodResult;
 ///
-/// let done = MethodResult::Success { message: "sent".to_owned() };
-/// assert_eq!(serde_json::to_string(&done)?, r#"{"type":"success","message":"sent"}"#);
+/// let result = MethodResult::Success { message: "sent".to_owned() };
+/// assert_eq!(serde_json::to_string(&result)?, r#"{"type":"success","message":"sent"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,20 +31,20 @@ pub enum MethodResult {
         /// The subscription.
         subscription: SubscriptionObject,
     },
-    /// A notification was taken.
+    /// A notification was accepted.
     Notification {
-        /// In words.
+        /// Description.
         message: String,
     },
-    /// It is done.
+    /// Success without data.
     Success {
-        /// In words.
+        /// Description.
         message: String,
     },
 }
 
 impl MethodResult {
-    /// Writes it as JSON at the end of `out`: what every call ends with, made fast here once for all who call it.
+    /// Appends the result as JSON to `out`; faster than serde, because every call ends with it.
     ///
     /// ```
     /// use interzone_protocol::acp::MethodResult;
@@ -56,7 +56,7 @@ impl MethodResult {
     /// ```
     ///
     /// # Errors
-    /// It cannot be JSON.
+    /// The value cannot be serialized.
     pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         let Self::Task { task } = self else {
             return serde_json::to_writer(out, self);
@@ -68,8 +68,8 @@ impl MethodResult {
     }
 }
 
-/// serde would buffer the members until it has seen `type`, and raw JSON does not survive that. So all
-/// members are read for what they are, and `type` says which of them counts.
+/// Hand-written: serde would buffer the fields until it has read `type`, which destroys raw JSON. So all
+/// fields are read with their types, and `type` selects one.
 impl<'de> Deserialize<'de> for MethodResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -107,9 +107,9 @@ impl<'de> Deserialize<'de> for MethodResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskList {
-    /// The tasks, last changed first, without messages and artifacts.
+    /// The tasks without messages and artifacts, most recently changed first.
     pub tasks: Vec<TaskObject>,
-    /// Where the next page begins, if there may be one.
+    /// Cursor of the next page, if there may be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

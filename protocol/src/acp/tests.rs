@@ -1,16 +1,16 @@
-//! Names, nulls and shapes on the wire.
+//! Method names, nulls and JSON shapes of ACP types.
 
 use super::{Method, MethodResult, TaskEvent, TasksCancelParams, TasksCreateParams};
 
 #[test]
-fn every_method_is_found_by_its_name() {
+fn method_names_round_trip() {
     for method in Method::ALL {
         assert_eq!(Method::from_name(method.name()), Some(method));
     }
 }
 
 #[test]
-fn explicit_nulls_count_as_absent_and_are_not_sent() {
+fn explicit_nulls_are_read_as_absent_and_not_sent() {
     let text = r#"{"initialMessage":{"role":"user","parts":[{"type":"TextPart","content":"hi","mimeType":null,"filename":null,"size":null,"encoding":null}],"timestamp":null,"agentId":null},"assignTo":null,"priority":null,"metadata":null}"#;
     let params: TasksCreateParams = serde_json::from_str(text).unwrap();
     assert_eq!(params.priority, None);
@@ -22,7 +22,7 @@ fn explicit_nulls_count_as_absent_and_are_not_sent() {
 }
 
 #[test]
-fn results_name_what_they_carry() {
+fn method_result_and_event_names_round_trip() {
     let text = r#"{"type":"notification","message":"taken"}"#;
     let result: MethodResult = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&result).unwrap(), text);
@@ -39,7 +39,7 @@ fn results_name_what_they_carry() {
 }
 
 #[test]
-fn a_task_in_a_result_keeps_what_is_in_it() {
+fn task_result_round_trips_verbatim() {
     let text = r#"{"type":"task","task":{"taskId":"t","status":"COMPLETED","createdAt":"2026-01-02T03:04:05.000Z","messages":[{"role":"user","parts":[{"type":"DataPart","content":{"z":1.00},"width":7}]}],"artifacts":[],"metadata":{"b":1, "a":2e3}}}"#;
     let result: MethodResult = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&result).unwrap(), text);
@@ -49,7 +49,7 @@ fn a_task_in_a_result_keeps_what_is_in_it() {
 }
 
 #[test]
-fn a_task_that_is_written_by_hand_is_written_as_serde_writes_it() {
+fn write_to_matches_serde_output_for_tasks() {
     let part = |kind: &str| {
         format!(
             r#"{{"type":"{kind}","content":"a \"b\"\nc","mimeType":"text/plain","filename":"é\t.txt","size":18446744073709551615,"encoding":"utf8","x \"y\"":[1]}}"#
@@ -66,23 +66,23 @@ fn a_task_that_is_written_by_hand_is_written_as_serde_writes_it() {
     let artifact = format!(r#"{{"artifactId":"f","name":"n","parts":[{parts}]}}"#);
     for state in crate::vocab::TaskState::ALL {
         let status = state.acp();
-        let begin = format!(
+        let head = format!(
             r#"{{"type":"task","task":{{"taskId":"t \"1\"","status":"{status}","createdAt":"0000-01-01T00:00:00.000Z""#
         );
-        let more = format!(
+        let tail = format!(
             r#","updatedAt":"9999-12-31T23:59:59.999Z","assignedAgent":"a\\b","messages":[{messages}],"artifacts":[{artifact},{artifact}],"metadata":{{"b":1, "a":2e3}}"#
         );
         for text in [
-            format!("{begin}}}}}"),
-            format!(r#"{begin},"messages":[],"artifacts":[]}}}}"#),
-            format!("{begin}{more}}}}}"),
+            format!("{head}}}}}"),
+            format!(r#"{head},"messages":[],"artifacts":[]}}}}"#),
+            format!("{head}{tail}}}}}"),
         ] {
             let result: MethodResult = serde_json::from_str(&text).unwrap();
-            let mut by_hand = Vec::new();
-            result.write_to(&mut by_hand).unwrap();
-            let by_hand = String::from_utf8(by_hand).unwrap();
-            assert_eq!(by_hand, serde_json::to_string(&result).unwrap());
-            assert_eq!(by_hand, text);
+            let mut written = Vec::new();
+            result.write_to(&mut written).unwrap();
+            let written = String::from_utf8(written).unwrap();
+            assert_eq!(written, serde_json::to_string(&result).unwrap());
+            assert_eq!(written, text);
         }
     }
 }

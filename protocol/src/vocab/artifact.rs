@@ -1,14 +1,14 @@
-//! Artifacts: what an agent makes and hands over.
+//! Artifacts: outputs of an agent.
 
+use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
 use super::json::Metadata;
-use super::members::{Members, Name, Slot, entry};
 use super::{ArtifactId, Part, Timestamp};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Something an agent made: a report, a file, a table.
+/// An output of an agent: a report, a file, a table.
 ///
 /// ```
 /// use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
@@ -27,11 +27,11 @@ pub struct Artifact {
     created_by: Option<String>,
     version: Option<String>,
     metadata: Option<Metadata>,
-    extra: Members,
+    extra: ExtraFields,
 }
 
 impl Artifact {
-    /// An artifact without parts yet.
+    /// Creates an artifact without parts.
     pub fn new(artifact_id: ArtifactId, name: impl Into<String>) -> Self {
         Self {
             artifact_id,
@@ -42,7 +42,7 @@ impl Artifact {
             created_by: None,
             version: None,
             metadata: None,
-            extra: Members::default(),
+            extra: ExtraFields::default(),
         }
     }
 
@@ -53,49 +53,49 @@ impl Artifact {
         self
     }
 
-    /// Puts other parts in the place of its own: a store keeps large ones elsewhere.
+    /// Replaces the parts, for stores that offload large ones.
     #[must_use]
     pub fn with_parts(mut self, parts: Vec<Part>) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Puts another part in the place of each.
+    /// Replaces each part.
     #[must_use]
     pub fn map_parts(mut self, map: impl FnMut(Part) -> Part) -> Self {
         self.parts = self.parts.into_iter().map(map).collect();
         self
     }
 
-    /// Describes it.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Says when it was made.
+    /// Sets the creation time.
     #[must_use]
     pub fn with_created_at(mut self, created_at: Timestamp) -> Self {
         self.created_at = Some(created_at);
         self
     }
 
-    /// Says who made it.
+    /// Sets the creator.
     #[must_use]
     pub fn with_created_by(mut self, created_by: impl Into<String>) -> Self {
         self.created_by = Some(created_by.into());
         self
     }
 
-    /// Gives its version.
+    /// Sets the version.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// Attaches metadata.
+    /// Sets the metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
@@ -112,7 +112,7 @@ impl Artifact {
         &self.name
     }
 
-    /// What it is made of; may be empty.
+    /// The parts; may be empty.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -122,12 +122,12 @@ impl Artifact {
         self.description.as_deref()
     }
 
-    /// When it was made.
+    /// The creation time.
     pub fn created_at(&self) -> Option<Timestamp> {
         self.created_at
     }
 
-    /// Who made it.
+    /// The creator.
     pub fn created_by(&self) -> Option<&str> {
         self.created_by.as_deref()
     }
@@ -137,13 +137,13 @@ impl Artifact {
         self.version.as_deref()
     }
 
-    /// What was attached.
+    /// The metadata.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// The members that we do not know.
-    pub fn extra(&self) -> &Members {
+    /// The unknown fields.
+    pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 }
@@ -154,11 +154,11 @@ impl Serialize for Artifact {
         map.serialize_entry("artifactId", &self.artifact_id)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("parts", &self.parts)?;
-        entry(&mut map, "description", self.description.as_ref())?;
-        entry(&mut map, "createdAt", self.created_at.as_ref())?;
-        entry(&mut map, "createdBy", self.created_by.as_ref())?;
-        entry(&mut map, "version", self.version.as_ref())?;
-        entry(&mut map, "metadata", self.metadata.as_ref())?;
+        serialize_some(&mut map, "description", self.description.as_ref())?;
+        serialize_some(&mut map, "createdAt", self.created_at.as_ref())?;
+        serialize_some(&mut map, "createdBy", self.created_by.as_ref())?;
+        serialize_some(&mut map, "version", self.version.as_ref())?;
+        serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
         self.extra.write(&mut map)?;
         map.end()
     }
@@ -175,16 +175,16 @@ impl<'de> Deserialize<'de> for Artifact {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Artifact, A::Error> {
-                let mut artifact_id = Slot::new("artifactId");
-                let mut name = Slot::new("name");
-                let mut parts = Slot::new("parts");
-                let mut description = Slot::new("description");
-                let mut created_at = Slot::new("createdAt");
-                let mut created_by = Slot::new("createdBy");
-                let mut version = Slot::new("version");
-                let mut metadata = Slot::new("metadata");
-                let mut extra = Members::default();
-                while let Some(Name(key)) = map.next_key()? {
+                let mut artifact_id = FieldSlot::new("artifactId");
+                let mut name = FieldSlot::new("name");
+                let mut parts = FieldSlot::new("parts");
+                let mut description = FieldSlot::new("description");
+                let mut created_at = FieldSlot::new("createdAt");
+                let mut created_by = FieldSlot::new("createdBy");
+                let mut version = FieldSlot::new("version");
+                let mut metadata = FieldSlot::new("metadata");
+                let mut extra = ExtraFields::default();
+                while let Some(FieldName(key)) = map.next_key()? {
                     match &*key {
                         "artifactId" => artifact_id.fill(&mut map)?,
                         "name" => name.fill(&mut map)?,
@@ -194,7 +194,7 @@ impl<'de> Deserialize<'de> for Artifact {
                         "createdBy" => created_by.fill(&mut map)?,
                         "version" => version.fill(&mut map)?,
                         "metadata" => metadata.fill(&mut map)?,
-                        other => extra.take_from(other, &mut map)?,
+                        other => extra.read_field(other, &mut map)?,
                     }
                 }
                 Ok(Artifact {

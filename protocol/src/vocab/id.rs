@@ -1,6 +1,6 @@
-//! Ids: short strings that can stand in a log line, a header or a path without breaking it.
+//! Ids: short strings that are safe in a log line, a header or a path.
 //!
-//! Who makes ids, and how they look, is not decided here: peers send ids of their own making.
+//! Ids may come from peers, so their format is not fixed here.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,33 +9,33 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The most bytes an id may have: room for any id seen in the field, and no room for a payload.
-const LONGEST: usize = 256;
+/// Maximum length of an id in bytes: enough for any id in the field, too short for a payload.
+const MAX_ID_LENGTH: usize = 256;
 
-/// Why a string cannot be an id. It never repeats the string.
+/// Reason why a string is not a valid id. The error never repeats the string.
 ///
 /// ```
 /// use interzone_protocol::vocab::{InvalidId, TaskId};
 ///
-/// let Err(why) = TaskId::new("") else { unreachable!() };
-/// assert_eq!(why, InvalidId::Empty("a task id"));
-/// assert_eq!(why.to_string(), "a task id is empty; give at least one character");
+/// let Err(error) = TaskId::new("") else { unreachable!() };
+/// assert_eq!(error, InvalidId::Empty("a task id"));
+/// assert_eq!(error.to_string(), "a task id is empty; give at least one character");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidId {
-    /// It is the empty string.
+    /// The empty string.
     #[error("{0} is empty; give at least one character")]
     Empty(&'static str),
-    /// It is too long.
-    #[error("{0} has more than {LONGEST} bytes; give a shorter one")]
+    /// Longer than 256 bytes.
+    #[error("{0} has more than {MAX_ID_LENGTH} bytes; give a shorter one")]
     TooLong(&'static str),
-    /// It has a character that does not show, or that changes how others show.
+    /// Contains a control, invisible or bidirectional-control character.
     #[error("{0} has a control or formatting character; give plain text")]
     Unprintable(&'static str),
 }
 
-/// Whether a character could break a line, hide, or turn the reading direction around.
+/// Returns true for characters that break a line, are invisible, or change the text direction.
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -48,19 +48,18 @@ fn is_unprintable(character: char) -> bool {
         )
 }
 
-fn check(what: &'static str, text: &str) -> Result<(), InvalidId> {
+fn check(id_kind: &'static str, text: &str) -> Result<(), InvalidId> {
     if text.is_empty() {
-        Err(InvalidId::Empty(what))
-    } else if text.len() > LONGEST {
-        Err(InvalidId::TooLong(what))
-    // Nearly every id is plain ASCII, which is seen without taking it apart. All bytes are looked at, whatever
-    // comes: without a way out the compiler does many at once.
-    } else if !text
-        .bytes()
-        .fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
-        && text.chars().any(is_unprintable)
+        Err(InvalidId::Empty(id_kind))
+    } else if text.len() > MAX_ID_LENGTH {
+        Err(InvalidId::TooLong(id_kind))
+    // Nearly every id is plain ASCII, which needs no decoding. The fold visits all bytes without an
+    // early exit so that the compiler can vectorise it.
+    } else if !text.bytes().fold(true, |is_ascii_text, byte| {
+        is_ascii_text & matches!(byte, b' '..=b'~')
+    }) && text.chars().any(is_unprintable)
     {
-        Err(InvalidId::Unprintable(what))
+        Err(InvalidId::Unprintable(id_kind))
     } else {
         Ok(())
     }
@@ -70,7 +69,7 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $what:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// One to 256 bytes, without control or formatting characters. Copies share the text.
+        /// 1 to 256 bytes, without control or formatting characters. Clones share the text.
         ///
         /// ```
         #[doc = concat!("use interzone_protocol::vocab::{InvalidId, ", stringify!($name), "};")]
@@ -85,26 +84,26 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks a string.
+            /// Validates a string.
             ///
             /// # Errors
-            /// It is empty, too long, or has characters that do not print.
+            /// The string is empty, too long, or has unprintable characters.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
                 let text = text.as_ref();
                 check($what, text)?;
                 Ok(Self(text.into()))
             }
 
-            /// Checks a string that somebody holds already, and holds it too.
+            /// Validates a shared string and shares it instead of copying.
             ///
             /// # Errors
             /// As [`new`](Self::new).
-            pub fn shared(text: &Arc<str>) -> Result<Self, InvalidId> {
+            pub fn from_arc(text: &Arc<str>) -> Result<Self, InvalidId> {
                 check($what, text)?;
                 Ok(Self(Arc::clone(text)))
             }
 
-            /// The id as it was given.
+            /// The id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -174,27 +173,27 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Names a task.
+    /// Identifies a task.
     TaskId = "a task id";
-    /// Names a conversation that several tasks may belong to.
+    /// Identifies a conversation that several tasks may belong to.
     ContextId = "a context id";
-    /// Names a message within its task, as its sender chose.
+    /// Identifies a message within its task; chosen by the sender.
     MessageId = "a message id";
-    /// Names an artifact within its task.
+    /// Identifies an artifact within its task.
     ArtifactId = "an artifact id";
-    /// Names a stream.
+    /// Identifies a stream.
     StreamId = "a stream id";
-    /// Names a subscription, to a task or to topics.
+    /// Identifies a subscription to a task or to topics.
     SubscriptionId = "a subscription id";
-    /// Names a Cauce session.
+    /// Identifies a Cauce session.
     SessionId = "a session id";
-    /// Names a signal or action, as its publisher chose; it may be used again.
+    /// Identifies a signal or action; chosen by the publisher and not necessarily unique.
     SignalId = "a signal id";
-    /// Names one delivery to one receiver, the same on each attempt.
+    /// Identifies one delivery to one receiver, the same on each attempt.
     DeliveryId = "a delivery id";
-    /// Names an agent.
+    /// Identifies an agent.
     AgentId = "an agent id";
-    /// Names whoever was proved to be asking: a client, a user, a node.
+    /// Identifies an authenticated principal: a client, a user or a node.
     PrincipalId = "a principal id";
 }
 
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_short_and_printable() {
+    fn id_accepts_only_short_printable_text() {
         for good in ["a", "-", "task 1", "日本", "🦀", &"x".repeat(256)] {
             assert!(TaskId::new(good).is_ok(), "{good}");
         }
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn serde_checks_and_never_repeats_the_value() {
+    fn invalid_id_error_does_not_repeat_the_value() {
         let id: TaskId = serde_json::from_str(r#""t\u002d1""#).unwrap();
         assert_eq!(serde_json::to_string(&id).unwrap(), r#""t-1""#);
         let error = serde_json::from_str::<TaskId>(r#""secret\u0000""#)

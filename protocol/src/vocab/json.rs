@@ -1,4 +1,4 @@
-//! JSON that belongs to somebody else: kept letter for letter, never looked into.
+//! JSON kept verbatim, without being interpreted.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -6,61 +6,61 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
 
-/// One JSON value as it was sent: every digit of a number, the order of every member.
+/// One JSON value as it was sent: number digits, field order and whitespace are preserved.
 ///
-/// Two are equal when their text is. Copies share the text, however large it is.
+/// Values are equal if their texts are. Clones share the text.
 ///
 /// ```
-/// use interzone_protocol::vocab::Json;
+/// use interzone_protocol::vocab::VerbatimJson;
 ///
-/// let json: Json = serde_json::from_str(r#"{"z":1.00, "a":12345678901234567890123}"#)?;
+/// let json: VerbatimJson = serde_json::from_str(r#"{"z":1.00, "a":12345678901234567890123}"#)?;
 /// assert_eq!(serde_json::to_string(&json)?, r#"{"z":1.00, "a":12345678901234567890123}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-// A shared value has a header before its text, which would need a copy of that; a large one is in memory once.
+// `Arc<RawValue>` would need a copy of the text behind the reference counts; `Arc<Box<_>>` does not.
 #[derive(Clone)]
-pub struct Json(Arc<Box<RawValue>>);
+pub struct VerbatimJson(Arc<Box<RawValue>>);
 
-impl Json {
-    /// Takes JSON text.
+impl VerbatimJson {
+    /// Validates JSON text.
     ///
     /// # Errors
     /// The text is not one JSON value.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidJson> {
         RawValue::from_string(text.into())
-            .map(Self::shared)
+            .map(Self::from_raw)
             .map_err(InvalidJson::NotJson)
     }
 
-    /// Writes a value as JSON.
+    /// Serializes a value.
     ///
     /// # Errors
     /// The value has no JSON form.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
         serde_json::value::to_raw_value(value)
-            .map(Self::shared)
+            .map(Self::from_raw)
             .map_err(InvalidJson::NotJson)
     }
 
-    /// Writes a text as a JSON string, without a copy if nothing in it needs an escape.
+    /// Serializes a string, without a copy if it needs no escapes.
     ///
     /// ```
-    /// use interzone_protocol::vocab::Json;
+    /// use interzone_protocol::vocab::VerbatimJson;
     ///
-    /// assert_eq!(Json::string("aGk=")?.as_str(), r#""aGk=""#);
-    /// assert_eq!(Json::string("\"\n")?.as_str(), r#""\"\n""#);
+    /// assert_eq!(VerbatimJson::from_text("aGk=")?.as_str(), r#""aGk=""#);
+    /// assert_eq!(VerbatimJson::from_text("\"\n")?.as_str(), r#""\"\n""#);
     /// # Ok::<(), interzone_protocol::vocab::InvalidJson>(())
     /// ```
     ///
     /// # Errors
-    /// None that is known: every text has a JSON form.
-    pub fn string(text: impl Into<String>) -> Result<Self, InvalidJson> {
+    /// None in practice: every string has a JSON form.
+    pub fn from_text(text: impl Into<String>) -> Result<Self, InvalidJson> {
         let mut text: String = text.into();
         if text
             .bytes()
             .any(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
         {
-            return Self::of(&text);
+            return Self::from_value(&text);
         }
         text.reserve_exact(2);
         text.insert(0, '"');
@@ -68,7 +68,7 @@ impl Json {
         Self::parse(text)
     }
 
-    fn shared(value: Box<RawValue>) -> Self {
+    fn from_raw(value: Box<RawValue>) -> Self {
         Self(Arc::new(value))
     }
 
@@ -77,61 +77,61 @@ impl Json {
         self.0.get()
     }
 
-    /// Whether the value is `null`.
+    /// Returns true if the value is `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
 
-    /// Whether the value is an object.
+    /// Returns true if the value is an object.
     pub fn is_object(&self) -> bool {
         self.as_str().starts_with('{')
     }
 
-    /// Whether the value is a string.
+    /// Returns true if the value is a string.
     pub fn is_string(&self) -> bool {
         self.as_str().starts_with('"')
     }
 
-    /// Reads the value as a `T`.
+    /// Deserializes the value as a `T`.
     ///
     /// # Errors
-    /// The value is not what `T` takes.
+    /// The value does not fit `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 }
 
-impl From<Json> for String {
-    /// The text; a copy of it only if somebody else holds it too.
-    fn from(json: Json) -> Self {
+impl From<VerbatimJson> for String {
+    /// Returns the text; copies it only if it is shared.
+    fn from(json: VerbatimJson) -> Self {
         Box::<str>::from(Arc::unwrap_or_clone(json.0)).into_string()
     }
 }
 
-impl PartialEq for Json {
+impl PartialEq for VerbatimJson {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Json {}
+impl Eq for VerbatimJson {}
 
-impl fmt::Debug for Json {
-    /// The size only: what users send does not belong in a log.
+impl fmt::Debug for VerbatimJson {
+    /// Shows the size only: user content must not reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} bytes of JSON>", self.as_str().len())
     }
 }
 
-impl Serialize for Json {
+impl Serialize for VerbatimJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+impl<'de> Deserialize<'de> for VerbatimJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self::shared)
+        Box::<RawValue>::deserialize(deserializer).map(Self::from_raw)
     }
 }
 
@@ -147,14 +147,14 @@ impl<'de> Deserialize<'de> for Json {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Metadata(Json);
+pub struct Metadata(VerbatimJson);
 
 impl Metadata {
-    /// Takes a JSON object.
+    /// Wraps a JSON object.
     ///
     /// # Errors
     /// The value is not an object.
-    pub fn new(json: Json) -> Result<Self, InvalidJson> {
+    pub fn new(json: VerbatimJson) -> Result<Self, InvalidJson> {
         if json.is_object() {
             Ok(Self(json))
         } else {
@@ -168,39 +168,39 @@ impl Metadata {
     }
 
     /// The object.
-    pub fn as_json(&self) -> &Json {
+    pub fn as_json(&self) -> &VerbatimJson {
         &self.0
     }
 
-    /// The member `name` as a `T`, if it is there and is one.
+    /// The field `name` as a `T`, if it is present and fits.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let members: std::collections::BTreeMap<String, Json> = self.0.decode().ok()?;
-        members.get(name)?.decode().ok()
+        let fields: std::collections::BTreeMap<String, VerbatimJson> = self.0.decode().ok()?;
+        fields.get(name)?.decode().ok()
     }
 }
 
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(Json::deserialize(deserializer)?).map_err(D::Error::custom)
+        Self::new(VerbatimJson::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
-/// Why something cannot be kept as JSON.
+/// Reason why a value is not accepted as JSON.
 ///
 /// ```
-/// use interzone_protocol::vocab::{InvalidJson, Json, Metadata};
+/// use interzone_protocol::vocab::{InvalidJson, Metadata, VerbatimJson};
 ///
-/// assert!(matches!(Json::parse("NaN"), Err(InvalidJson::NotJson(_))));
-/// assert!(matches!(Metadata::new(Json::parse("[]")?), Err(InvalidJson::NotAnObject)));
+/// assert!(matches!(VerbatimJson::parse("NaN"), Err(InvalidJson::NotJson(_))));
+/// assert!(matches!(Metadata::new(VerbatimJson::parse("[]")?), Err(InvalidJson::NotAnObject)));
 /// # Ok::<(), InvalidJson>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidJson {
-    /// It is not one JSON value.
+    /// Not exactly one JSON value.
     #[error("this is not one JSON value")]
     NotJson(#[source] serde_json::Error),
-    /// It is JSON, but not an object.
+    /// Valid JSON, but not an object.
     #[error("this must be an object")]
     NotAnObject,
 }

@@ -1,28 +1,30 @@
-//! Messages: what one side says in one go.
+//! Messages.
 
+use super::extra_fields::{
+    ExtraFields, FieldName, FieldSlot, serialize_some, write_array, write_raw, write_some,
+};
 use super::json::Metadata;
-use super::members::{Members, Name, Slot, entry, entry_to, json_to, list_to};
 use super::{AgentId, ContextId, MessageId, Part, PartKind, Role, TaskId, Timestamp};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A message has no parts, and must have one.
+/// Error: a message must have at least one part.
 ///
 /// ```
-/// use interzone_protocol::vocab::{Message, NoParts, Part, Role};
+/// use interzone_protocol::vocab::{EmptyMessage, Message, Part, Role};
 ///
-/// assert_eq!(Message::new(Role::User, Vec::new()), Err(NoParts));
+/// assert_eq!(Message::new(Role::User, Vec::new()), Err(EmptyMessage));
 /// assert!(Message::new(Role::User, vec![Part::text("hi")]).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message needs at least one part")]
-pub struct NoParts;
+pub struct EmptyMessage;
 
-/// What a user, an agent or the system says: at least one part.
+/// A message from a user, an agent or the system, with at least one part.
 ///
-/// Members that we do not know survive a round trip.
+/// Unknown fields survive a round trip.
 ///
 /// ```
 /// use interzone_protocol::vocab::{Message, Role};
@@ -47,38 +49,38 @@ pub struct Message {
     context_id: Option<ContextId>,
     task_id: Option<TaskId>,
     metadata: Option<Metadata>,
-    extra: Members,
+    extra: ExtraFields,
 }
 
 impl Message {
-    /// A message of several parts.
+    /// Creates a message of several parts.
     ///
     /// # Errors
-    /// There are no parts.
-    pub fn new(role: Role, parts: Vec<Part>) -> Result<Self, NoParts> {
+    /// `parts` is empty.
+    pub fn new(role: Role, parts: Vec<Part>) -> Result<Self, EmptyMessage> {
         if parts.is_empty() {
-            Err(NoParts)
+            Err(EmptyMessage)
         } else {
-            Ok(Self::of(role, parts))
+            Ok(Self::from_parts(role, parts))
         }
     }
 
-    /// A message of one part, which needs no check.
+    /// Creates a message of one part.
     pub fn single(role: Role, part: Part) -> Self {
-        Self::of(role, vec![part])
+        Self::from_parts(role, vec![part])
     }
 
-    /// A user's words.
+    /// Creates a user's text message.
     pub fn user_text(text: impl AsRef<str>) -> Self {
         Self::single(Role::User, Part::text(text))
     }
 
-    /// An agent's words.
+    /// Creates an agent's text message.
     pub fn agent_text(text: impl AsRef<str>) -> Self {
         Self::single(Role::Agent, Part::text(text))
     }
 
-    fn of(role: Role, parts: Vec<Part>) -> Self {
+    fn from_parts(role: Role, parts: Vec<Part>) -> Self {
         Self {
             role,
             parts,
@@ -88,54 +90,54 @@ impl Message {
             context_id: None,
             task_id: None,
             metadata: None,
-            extra: Members::default(),
+            extra: ExtraFields::default(),
         }
     }
 
-    /// Says when it was said.
+    /// Sets the time of the message.
     #[must_use]
     pub fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
         self.timestamp = Some(timestamp);
         self
     }
 
-    /// Says which agent said it.
+    /// Sets the agent that sent it.
     #[must_use]
     pub fn with_agent_id(mut self, agent_id: AgentId) -> Self {
         self.agent_id = Some(agent_id);
         self
     }
 
-    /// Names the message.
+    /// Sets the message id.
     #[must_use]
     pub fn with_message_id(mut self, message_id: MessageId) -> Self {
         self.message_id = Some(message_id);
         self
     }
 
-    /// Says which conversation it belongs to.
+    /// Sets the conversation it belongs to.
     #[must_use]
     pub fn with_context_id(mut self, context_id: ContextId) -> Self {
         self.context_id = Some(context_id);
         self
     }
 
-    /// Says which task it belongs to.
+    /// Sets the task it belongs to.
     #[must_use]
     pub fn with_task_id(mut self, task_id: TaskId) -> Self {
         self.task_id = Some(task_id);
         self
     }
 
-    /// Attaches metadata.
+    /// Sets the metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
         self
     }
 
-    /// Puts other parts in the place of its own: a store keeps large ones elsewhere. Without any,
-    /// the message stays as it is.
+    /// Replaces the parts, for stores that offload large ones. An empty list leaves the message
+    /// unchanged.
     #[must_use]
     pub fn replace_parts(mut self, parts: Vec<Part>) -> Self {
         if !parts.is_empty() {
@@ -144,34 +146,34 @@ impl Message {
         self
     }
 
-    /// Puts another part in the place of each.
+    /// Replaces each part.
     #[must_use]
     pub fn map_parts(mut self, map: impl FnMut(Part) -> Part) -> Self {
         self.parts = self.parts.into_iter().map(map).collect();
         self
     }
 
-    /// Who says it.
+    /// The author's role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// What is said; never empty.
+    /// The parts; never empty.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// When it was said.
+    /// The time of the message.
     pub fn timestamp(&self) -> Option<Timestamp> {
         self.timestamp
     }
 
-    /// Which agent said it.
+    /// The agent that sent it.
     pub fn agent_id(&self) -> Option<&AgentId> {
         self.agent_id.as_ref()
     }
 
-    /// The sender's name for it.
+    /// The id chosen by the sender.
     pub fn message_id(&self) -> Option<&MessageId> {
         self.message_id.as_ref()
     }
@@ -186,45 +188,45 @@ impl Message {
         self.task_id.as_ref()
     }
 
-    /// What was attached.
+    /// The metadata.
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// The members that we do not know.
-    pub fn extra(&self) -> &Members {
+    /// The unknown fields.
+    pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 
-    /// The words of all its text parts, each from a new line on.
+    /// The text of all text parts, joined by newlines.
     pub fn text(&self) -> String {
         let texts = self
             .parts
             .iter()
             .filter(|part| part.kind() == PartKind::Text);
-        let words: Vec<_> = texts.filter_map(Part::as_text).collect();
-        words.join("\n")
+        let contents: Vec<_> = texts.filter_map(Part::as_text).collect();
+        contents.join("\n")
     }
 
-    /// Writes it as JSON at the end of `out`, as serde would, for whom a message is many small pieces.
+    /// Appends the message as JSON to `out`, byte for byte as serde would, but faster.
     ///
     /// # Errors
-    /// None that is known: every message has a JSON form.
+    /// None in practice: every message has a JSON form.
     pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         out.extend_from_slice(b"{\"role\":\"");
         out.extend_from_slice(self.role.name().as_bytes());
         out.extend_from_slice(b"\",\"parts\":");
-        list_to(out, &self.parts, Part::write_to)?;
+        write_array(out, &self.parts, Part::write_to)?;
         if let Some(timestamp) = self.timestamp {
             out.extend_from_slice(b",\"timestamp\":");
             timestamp.write_to(out);
         }
-        entry_to(out, b",\"agentId\":", self.agent_id.as_ref())?;
-        entry_to(out, b",\"messageId\":", self.message_id.as_ref())?;
-        entry_to(out, b",\"contextId\":", self.context_id.as_ref())?;
-        entry_to(out, b",\"taskId\":", self.task_id.as_ref())?;
+        write_some(out, b",\"agentId\":", self.agent_id.as_ref())?;
+        write_some(out, b",\"messageId\":", self.message_id.as_ref())?;
+        write_some(out, b",\"contextId\":", self.context_id.as_ref())?;
+        write_some(out, b",\"taskId\":", self.task_id.as_ref())?;
         let metadata = self.metadata.as_ref().map(Metadata::as_json);
-        json_to(out, b",\"metadata\":", metadata);
+        write_raw(out, b",\"metadata\":", metadata);
         self.extra.write_to(out);
         out.push(b'}');
         Ok(())
@@ -236,12 +238,12 @@ impl Serialize for Message {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("role", &self.role)?;
         map.serialize_entry("parts", &self.parts)?;
-        entry(&mut map, "timestamp", self.timestamp.as_ref())?;
-        entry(&mut map, "agentId", self.agent_id.as_ref())?;
-        entry(&mut map, "messageId", self.message_id.as_ref())?;
-        entry(&mut map, "contextId", self.context_id.as_ref())?;
-        entry(&mut map, "taskId", self.task_id.as_ref())?;
-        entry(&mut map, "metadata", self.metadata.as_ref())?;
+        serialize_some(&mut map, "timestamp", self.timestamp.as_ref())?;
+        serialize_some(&mut map, "agentId", self.agent_id.as_ref())?;
+        serialize_some(&mut map, "messageId", self.message_id.as_ref())?;
+        serialize_some(&mut map, "contextId", self.context_id.as_ref())?;
+        serialize_some(&mut map, "taskId", self.task_id.as_ref())?;
+        serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
         self.extra.write(&mut map)?;
         map.end()
     }
@@ -258,16 +260,16 @@ impl<'de> Deserialize<'de> for Message {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Message, A::Error> {
-                let mut role = Slot::new("role");
-                let mut parts = Slot::new("parts");
-                let mut timestamp = Slot::new("timestamp");
-                let mut agent_id = Slot::new("agentId");
-                let mut message_id = Slot::new("messageId");
-                let mut context_id = Slot::new("contextId");
-                let mut task_id = Slot::new("taskId");
-                let mut metadata = Slot::new("metadata");
-                let mut extra = Members::default();
-                while let Some(Name(name)) = map.next_key()? {
+                let mut role = FieldSlot::new("role");
+                let mut parts = FieldSlot::new("parts");
+                let mut timestamp = FieldSlot::new("timestamp");
+                let mut agent_id = FieldSlot::new("agentId");
+                let mut message_id = FieldSlot::new("messageId");
+                let mut context_id = FieldSlot::new("contextId");
+                let mut task_id = FieldSlot::new("taskId");
+                let mut metadata = FieldSlot::new("metadata");
+                let mut extra = ExtraFields::default();
+                while let Some(FieldName(name)) = map.next_key()? {
                     match &*name {
                         "role" => role.fill(&mut map)?,
                         "parts" => parts.fill(&mut map)?,
@@ -277,7 +279,7 @@ impl<'de> Deserialize<'de> for Message {
                         "contextId" => context_id.fill(&mut map)?,
                         "taskId" => task_id.fill(&mut map)?,
                         "metadata" => metadata.fill(&mut map)?,
-                        other => extra.take_from(other, &mut map)?,
+                        other => extra.read_field(other, &mut map)?,
                     }
                 }
                 let message =

@@ -1,14 +1,16 @@
-//! Parts: the pieces that messages and artifacts are made of.
+//! Parts of messages and artifacts.
 
-use super::json::Json;
-use super::members::{Members, Name, Slot, entry, entry_to, json_to};
+use super::extra_fields::{
+    ExtraFields, FieldName, FieldSlot, serialize_some, write_raw, write_some,
+};
+use super::json::VerbatimJson;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a part holds.
+/// Kind of a part's content.
 ///
 /// ```
 /// use interzone_protocol::vocab::{Part, PartKind};
@@ -19,7 +21,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PartKind {
-    /// Words.
+    /// Text.
     #[serde(rename = "TextPart")]
     Text,
     /// Structured data.
@@ -28,10 +30,10 @@ pub enum PartKind {
     /// A file of any type.
     #[serde(rename = "FilePart")]
     File,
-    /// A picture.
+    /// An image.
     #[serde(rename = "ImagePart")]
     Image,
-    /// Sound.
+    /// Audio.
     #[serde(rename = "AudioPart")]
     Audio,
 }
@@ -49,7 +51,7 @@ impl PartKind {
     }
 }
 
-/// How a part's content stands in its string.
+/// Encoding of a part's content in its string.
 ///
 /// ```
 /// use interzone_protocol::vocab::{Encoding, Part};
@@ -63,15 +65,15 @@ impl PartKind {
 pub enum Encoding {
     /// Bytes in base64.
     Base64,
-    /// Text as it is.
+    /// Plain text.
     Utf8,
-    /// Bytes sent by some other way.
+    /// Bytes transferred out of band.
     Binary,
 }
 
-/// A piece of a message or artifact: words, data or a file.
+/// A piece of a message or artifact: text, data or a file.
 ///
-/// Members that we do not know survive a round trip, values and order alike.
+/// Unknown fields survive a round trip, including their values and order.
 ///
 /// ```
 /// use interzone_protocol::vocab::Part;
@@ -85,17 +87,17 @@ pub enum Encoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     kind: PartKind,
-    /// Kept as JSON text, so that a large file is one string that nobody copies or escapes again.
-    content: Option<Json>,
+    /// Kept as JSON text, so that a large file is one string that is never copied or escaped again.
+    content: Option<VerbatimJson>,
     media_type: Option<String>,
     filename: Option<String>,
     size: Option<u64>,
     encoding: Option<Encoding>,
-    extra: Members,
+    extra: ExtraFields,
 }
 
 impl Part {
-    /// A part without content.
+    /// Creates a part without content.
     pub fn new(kind: PartKind) -> Self {
         Self {
             kind,
@@ -104,25 +106,25 @@ impl Part {
             filename: None,
             size: None,
             encoding: None,
-            extra: Members::default(),
+            extra: ExtraFields::default(),
         }
     }
 
-    /// Words.
+    /// Creates a text part.
     pub fn text(text: impl AsRef<str>) -> Self {
         // A string always has a JSON form.
         Self {
-            content: Json::of(text.as_ref()).ok(),
+            content: VerbatimJson::from_value(text.as_ref()).ok(),
             ..Self::new(PartKind::Text)
         }
     }
 
-    /// Structured data.
-    pub fn data(data: Json) -> Self {
+    /// Creates a part of structured data.
+    pub fn data(data: VerbatimJson) -> Self {
         Self::new(PartKind::Data).with_content(data)
     }
 
-    /// A file whose bytes the caller has put into base64.
+    /// Creates a file part from base64.
     ///
     /// ```
     /// use interzone_protocol::vocab::Part;
@@ -136,7 +138,7 @@ impl Part {
     /// ```
     pub fn file(base64: impl Into<String>) -> Self {
         Self {
-            content: Json::string(base64).ok(),
+            content: VerbatimJson::from_text(base64).ok(),
             encoding: Some(Encoding::Base64),
             ..Self::new(PartKind::File)
         }
@@ -144,19 +146,19 @@ impl Part {
 
     /// Sets the content.
     #[must_use]
-    pub fn with_content(mut self, content: Json) -> Self {
+    pub fn with_content(mut self, content: VerbatimJson) -> Self {
         self.content = Some(content).filter(|content| !content.is_null());
         self
     }
 
-    /// Takes the content away, and leaves all that is said about it.
+    /// Removes the content and keeps its description.
     #[must_use]
     pub fn without_content(mut self) -> Self {
         self.content = None;
         self
     }
 
-    /// Takes the content out, which may be large, and leaves all that is said about it.
+    /// Takes the content, which may be large, and keeps its description.
     ///
     /// ```
     /// use interzone_protocol::vocab::Part;
@@ -166,20 +168,20 @@ impl Part {
     /// assert_eq!(part.content(), None);
     /// assert_eq!(part.filename(), Some("hi.txt"));
     /// ```
-    pub fn take_content(&mut self) -> Option<Json> {
+    pub fn take_content(&mut self) -> Option<VerbatimJson> {
         self.content.take()
     }
 
-    /// A copy without the content, which may be large.
+    /// Returns a copy without the content, which may be large.
     ///
     /// ```
     /// use interzone_protocol::vocab::Part;
     ///
     /// let part = Part::file("aGk=").with_filename("hi.txt");
-    /// assert_eq!(part.outline(), part.without_content());
+    /// assert_eq!(part.clone_without_content(), part.without_content());
     /// ```
     #[must_use]
-    pub fn outline(&self) -> Self {
+    pub fn clone_without_content(&self) -> Self {
         Self {
             kind: self.kind,
             content: None,
@@ -198,7 +200,7 @@ impl Part {
         self
     }
 
-    /// Sets the file name. It is a label from outside: never use it as a path.
+    /// Sets the file name. It is an untrusted label: never use it as a path.
     #[must_use]
     pub fn with_filename(mut self, filename: impl Into<String>) -> Self {
         self.filename = Some(filename.into());
@@ -219,21 +221,21 @@ impl Part {
         self
     }
 
-    /// Sets a member beyond the known ones; a known name is left alone.
+    /// Sets an extra field; names of the known fields are ignored.
     #[must_use]
-    pub fn with_extra(mut self, name: &str, value: Json) -> Self {
-        if !KNOWN.contains(&name) {
+    pub fn with_extra(mut self, name: &str, value: VerbatimJson) -> Self {
+        if !KNOWN_FIELDS.contains(&name) {
             self.extra.set(name, value);
         }
         self
     }
 
-    /// Takes a member beyond the known ones away.
+    /// Removes an extra field.
     ///
     /// ```
-    /// use interzone_protocol::vocab::{Json, Part};
+    /// use interzone_protocol::vocab::{Part, VerbatimJson};
     ///
-    /// let part = Part::text("hi").with_extra("note", Json::of("x")?);
+    /// let part = Part::text("hi").with_extra("note", VerbatimJson::from_value("x")?);
     /// assert_eq!(part.without_extra("note"), Part::text("hi"));
     /// # Ok::<(), interzone_protocol::vocab::InvalidJson>(())
     /// ```
@@ -243,24 +245,24 @@ impl Part {
         self
     }
 
-    /// What the part holds.
+    /// The kind of content.
     pub fn kind(&self) -> PartKind {
         self.kind
     }
 
-    /// The content, if it is in the part.
-    pub fn content(&self) -> Option<&Json> {
+    /// The content, if present.
+    pub fn content(&self) -> Option<&VerbatimJson> {
         self.content.as_ref()
     }
 
-    /// The content of a part whose content is a string: the words of a text, the base64 of a file.
+    /// The content as a string, if it is one: the text of a text part, the base64 of a file.
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
         let text = self.content.as_ref()?.as_str();
-        let inside = text.strip_prefix('"')?.strip_suffix('"')?;
-        if inside.contains('\\') {
+        let unquoted = text.strip_prefix('"')?.strip_suffix('"')?;
+        if unquoted.contains('\\') {
             serde_json::from_str(text).ok().map(Cow::Owned)
         } else {
-            Some(Cow::Borrowed(inside))
+            Some(Cow::Borrowed(unquoted))
         }
     }
 
@@ -269,43 +271,43 @@ impl Part {
         self.media_type.as_deref()
     }
 
-    /// The file name, a label from outside: never use it as a path.
+    /// The file name, an untrusted label: never use it as a path.
     pub fn filename(&self) -> Option<&str> {
         self.filename.as_deref()
     }
 
-    /// The size in bytes that the sender declared.
+    /// The size in bytes declared by the sender.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// How the content stands in its string.
+    /// The encoding of the content.
     pub fn encoding(&self) -> Option<Encoding> {
         self.encoding
     }
 
-    /// The members that we do not know.
-    pub fn extra(&self) -> &Members {
+    /// The unknown fields.
+    pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 
-    /// Writes it as JSON at the end of `out`, as serde would.
+    /// Appends the part as JSON to `out`, as serde would.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(self.kind.name().as_bytes());
         out.push(b'"');
-        json_to(out, b",\"content\":", self.content.as_ref());
-        entry_to(out, b",\"mimeType\":", self.media_type.as_ref())?;
-        entry_to(out, b",\"filename\":", self.filename.as_ref())?;
-        entry_to(out, b",\"size\":", self.size.as_ref())?;
-        entry_to(out, b",\"encoding\":", self.encoding.as_ref())?;
+        write_raw(out, b",\"content\":", self.content.as_ref());
+        write_some(out, b",\"mimeType\":", self.media_type.as_ref())?;
+        write_some(out, b",\"filename\":", self.filename.as_ref())?;
+        write_some(out, b",\"size\":", self.size.as_ref())?;
+        write_some(out, b",\"encoding\":", self.encoding.as_ref())?;
         self.extra.write_to(out);
         out.push(b'}');
         Ok(())
     }
 }
 
-const KNOWN: [&str; 6] = [
+const KNOWN_FIELDS: [&str; 6] = [
     "type", "content", "mimeType", "filename", "size", "encoding",
 ];
 
@@ -313,11 +315,11 @@ impl Serialize for Part {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", &self.kind)?;
-        entry(&mut map, "content", self.content.as_ref())?;
-        entry(&mut map, "mimeType", self.media_type.as_ref())?;
-        entry(&mut map, "filename", self.filename.as_ref())?;
-        entry(&mut map, "size", self.size.as_ref())?;
-        entry(&mut map, "encoding", self.encoding.as_ref())?;
+        serialize_some(&mut map, "content", self.content.as_ref())?;
+        serialize_some(&mut map, "mimeType", self.media_type.as_ref())?;
+        serialize_some(&mut map, "filename", self.filename.as_ref())?;
+        serialize_some(&mut map, "size", self.size.as_ref())?;
+        serialize_some(&mut map, "encoding", self.encoding.as_ref())?;
         self.extra.write(&mut map)?;
         map.end()
     }
@@ -334,14 +336,14 @@ impl<'de> Deserialize<'de> for Part {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
-                let mut kind = Slot::new("type");
-                let mut content = Slot::<Json>::new("content");
-                let mut media_type = Slot::new("mimeType");
-                let mut filename = Slot::new("filename");
-                let mut size = Slot::new("size");
-                let mut encoding = Slot::new("encoding");
-                let mut extra = Members::default();
-                while let Some(Name(name)) = map.next_key()? {
+                let mut kind = FieldSlot::new("type");
+                let mut content = FieldSlot::<VerbatimJson>::new("content");
+                let mut media_type = FieldSlot::new("mimeType");
+                let mut filename = FieldSlot::new("filename");
+                let mut size = FieldSlot::new("size");
+                let mut encoding = FieldSlot::new("encoding");
+                let mut extra = ExtraFields::default();
+                while let Some(FieldName(name)) = map.next_key()? {
                     match &*name {
                         "type" => kind.fill(&mut map)?,
                         "content" => content.fill(&mut map)?,
@@ -349,7 +351,7 @@ impl<'de> Deserialize<'de> for Part {
                         "filename" => filename.fill(&mut map)?,
                         "size" => size.fill(&mut map)?,
                         "encoding" => encoding.fill(&mut map)?,
-                        other => extra.take_from(other, &mut map)?,
+                        other => extra.read_field(other, &mut map)?,
                     }
                 }
                 Ok(Part {

@@ -1,8 +1,8 @@
-//! How soon work is taken up.
+//! Task priorities.
 
 use serde::{Deserialize, Serialize};
 
-/// Orders work that waits; it never interrupts work that runs.
+/// Order of queued work; running work is never preempted.
 ///
 /// ```
 /// use interzone_protocol::vocab::Priority;
@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Priority {
-    /// When nothing else waits.
+    /// Runs when nothing else is queued.
     Low,
-    /// In its turn.
+    /// The default.
     #[default]
     Normal,
-    /// Before its turn.
+    /// Before normal work.
     High,
-    /// Next.
+    /// Before all other work.
     Urgent,
 }
 
@@ -42,7 +42,7 @@ impl Priority {
         }
     }
 
-    /// The priority with this name.
+    /// Finds a priority by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

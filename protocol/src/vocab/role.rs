@@ -1,8 +1,8 @@
-//! Who speaks.
+//! Message roles.
 
 use serde::{Deserialize, Serialize};
 
-/// Whose words a message holds.
+/// Author of a message.
 ///
 /// ```
 /// use interzone_protocol::vocab::Role;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Whoever asks: a person, or an agent that calls another.
+    /// The asking side: a human user, or an agent that calls another.
     User,
     /// The agent that answers.
     Agent,
-    /// The setting that both speak in.
+    /// The system.
     System,
 }
 
 impl Role {
-    /// The name in A2A 1.0, which has no system role: what the setting says counts as the asker's.
+    /// The name in A2A 1.0, which has no system role: system messages are sent as the user's.
     pub const fn a2a_v1(self) -> &'static str {
         match self {
             Self::User | Self::System => "ROLE_USER",

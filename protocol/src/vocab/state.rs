@@ -1,10 +1,10 @@
-//! The states of tasks and streams, and their names in every dialect: one table, in one place.
+//! States of tasks and streams, with their names in every dialect.
 //!
-//! Which state may follow which is a rule, and rules live in the hub.
+//! The allowed transitions are defined in the hub.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task stands.
+/// State of a task.
 ///
 /// ```
 /// use interzone_protocol::vocab::TaskState;
@@ -17,26 +17,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// Accepted, and waiting for an agent.
+    /// Accepted, waiting for an agent.
     Submitted,
-    /// An agent is at it.
+    /// An agent is working on it.
     Working,
-    /// The agent asked something and waits for the answer.
+    /// The agent asked a question and waits for the answer.
     InputRequired,
-    /// The agent needs somebody to sign in, and waits for that.
+    /// The agent waits for a user to sign in.
     AuthRequired,
-    /// Done.
+    /// Finished successfully.
     Completed,
-    /// It could not be done.
+    /// Finished with an error.
     Failed,
-    /// Somebody called it off.
+    /// Canceled by a caller.
     Canceled,
-    /// The agent would not do it.
+    /// Refused by the agent.
     Rejected,
 }
 
-/// A state's names: ours (kept in stores), ACP, A2A 1.0, A2A 0.3, zones.
-struct Names {
+/// Names of a state: our own (used in stores), ACP, A2A 1.0, A2A 0.3, zones.
+struct StateNames {
     own: &'static str,
     acp: &'static str,
     a2a_v1: &'static str,
@@ -58,7 +58,7 @@ impl TaskState {
     ];
 
     #[rustfmt::skip] // one row a state
-    const fn names(self) -> Names {
+    const fn names(self) -> StateNames {
         let (own, acp, a2a_v1, a2a_v03, zone) = match self {
             Self::Submitted     => ("submitted", "SUBMITTED", "TASK_STATE_SUBMITTED", "submitted", "accepted"),
             Self::Working       => ("working", "WORKING", "TASK_STATE_WORKING", "working", "running"),
@@ -69,15 +69,15 @@ impl TaskState {
             Self::Canceled      => ("canceled", "CANCELED", "TASK_STATE_CANCELED", "canceled", "error"),
             Self::Rejected      => ("rejected", "FAILED", "TASK_STATE_REJECTED", "rejected", "error"),
         };
-        Names { own, acp, a2a_v1, a2a_v03, zone }
+        StateNames { own, acp, a2a_v1, a2a_v03, zone }
     }
 
-    /// Our own name, which stores and command agents use.
+    /// Our own name, used by stores and command agents.
     pub const fn name(self) -> &'static str {
         self.names().own
     }
 
-    /// The name in ACP, which knows neither a needed sign-in nor a refusal.
+    /// The name in ACP, which has no names for `auth_required` and `rejected`.
     pub const fn acp(self) -> &'static str {
         self.names().acp
     }
@@ -92,33 +92,33 @@ impl TaskState {
         self.names().a2a_v03
     }
 
-    /// The status between zones. A question counts as an answer there: it is the text to show.
+    /// The status between zones, where a question counts as success: its text is shown to the user.
     pub const fn zone(self) -> &'static str {
         self.names().zone
     }
 
-    /// The state with this name of ours.
+    /// Finds a state by our own name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// The state with this name in ACP; where two share it, the one that ACP means.
+    /// Finds a state by its ACP name; where two states share one, the state that ACP defines.
     pub fn from_acp(name: &str) -> Option<Self> {
-        // The states that ACP knows stand before those that borrow their names.
+        // `ALL` lists the states that ACP defines before those that share their names.
         Self::ALL.into_iter().find(|state| state.acp() == name)
     }
 
-    /// The state with this name in A2A 1.0.
+    /// Finds a state by its A2A 1.0 name.
     pub fn from_a2a_v1(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.a2a_v1() == name)
     }
 
-    /// The state with this name in A2A 0.3.
+    /// Finds a state by its A2A 0.3 name.
     pub fn from_a2a_v03(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.a2a_v03() == name)
     }
 
-    /// Whether nothing can follow.
+    /// Returns true if the state is final.
     pub const fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -126,13 +126,13 @@ impl TaskState {
         )
     }
 
-    /// Whether the task waits for somebody outside.
+    /// Returns true if the task waits for input or sign-in.
     pub const fn is_interrupted(self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
     }
 }
 
-/// Where a stream stands.
+/// State of a stream.
 ///
 /// ```
 /// use interzone_protocol::vocab::StreamState;
@@ -143,11 +143,11 @@ impl TaskState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StreamState {
-    /// Messages flow.
+    /// Accepts messages.
     Active,
-    /// Nothing flows for now.
+    /// Temporarily accepts no messages.
     Paused,
-    /// Over.
+    /// Ended.
     Closed,
 }
 
@@ -164,7 +164,7 @@ impl StreamState {
         }
     }
 
-    /// The state with this name.
+    /// Finds a state by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_back() {
+    fn task_state_names_round_trip() {
         for state in TaskState::ALL {
             assert_eq!(TaskState::from_name(state.name()), Some(state));
             assert_eq!(TaskState::from_a2a_v1(state.a2a_v1()), Some(state));
@@ -184,12 +184,12 @@ mod tests {
                 serde_json::to_string(&state).unwrap(),
                 format!("{:?}", state.name())
             );
-            let via_acp = match state {
+            let state_in_acp = match state {
                 TaskState::AuthRequired => TaskState::InputRequired,
                 TaskState::Rejected => TaskState::Failed,
                 other => other,
             };
-            assert_eq!(TaskState::from_acp(state.acp()), Some(via_acp));
+            assert_eq!(TaskState::from_acp(state.acp()), Some(state_in_acp));
             assert!(!(state.is_terminal() && state.is_interrupted()));
         }
         for unknown in [
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_see_four_words() {
+    fn task_states_map_to_four_zone_statuses() {
         let zone = TaskState::ALL.map(TaskState::zone);
         assert_eq!(
             zone,

@@ -1,4 +1,4 @@
-//! Messages, parts and artifacts: what goes in comes out.
+//! Round trips of messages, parts and artifacts.
 
 use super::*;
 use proptest::prelude::*;
@@ -24,8 +24,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members whose names no type of ours knows.
-fn unknown_members() -> impl Strategy<Value = serde_json::Map<String, Value>> {
+/// Fields with names that none of our types defines.
+fn unknown_fields() -> impl Strategy<Value = serde_json::Map<String, Value>> {
     prop::collection::btree_map("x-.{0,8}", any_json(), 0..4)
         .prop_map(|map| map.into_iter().collect())
 }
@@ -42,7 +42,7 @@ fn any_part() -> impl Strategy<Value = Value> {
         kind,
         any_json(),
         prop::option::of(any::<u64>()),
-        unknown_members(),
+        unknown_fields(),
     )
         .prop_map(|(kind, content, size, mut members)| {
             members.insert("type".into(), kind.into());
@@ -62,15 +62,15 @@ fn round_trip<T: serde::de::DeserializeOwned + serde::Serialize>(value: &Value) 
 
 proptest! {
     #[test]
-    fn a_part_survives(part in any_part()) {
+    fn part_round_trips(part in any_part()) {
         prop_assert_eq!(round_trip::<Part>(&part), part);
     }
 
     #[test]
-    fn a_message_survives(
+    fn message_round_trips(
         parts in prop::collection::vec(any_part(), 1..4),
-        metadata in prop::option::of(unknown_members()),
-        mut members in unknown_members(),
+        metadata in prop::option::of(unknown_fields()),
+        mut members in unknown_fields(),
     ) {
         members.insert("role".into(), "user".into());
         members.insert("parts".into(), parts.into());
@@ -78,16 +78,16 @@ proptest! {
         let message = Value::Object(members);
         prop_assert_eq!(round_trip::<Message>(&message), message.clone());
         let message: Message = serde_json::from_str(&message.to_string()).unwrap();
-        let mut by_hand = Vec::new();
-        message.write_to(&mut by_hand).unwrap();
-        prop_assert_eq!(String::from_utf8(by_hand).unwrap(), serde_json::to_string(&message).unwrap());
+        let mut written = Vec::new();
+        message.write_to(&mut written).unwrap();
+        prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&message).unwrap());
     }
 
     #[test]
-    fn an_artifact_survives(
+    fn artifact_round_trips(
         parts in prop::collection::vec(any_part(), 0..3),
         name in ".{0,20}",
-        mut members in unknown_members(),
+        mut members in unknown_fields(),
     ) {
         members.insert("artifactId".into(), "a-1".into());
         members.insert("name".into(), name.into());
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn words_survive(text in ".{0,40}") {
+    fn text_part_round_trips(text in ".{0,40}") {
         let part = Part::text(&text);
         prop_assert_eq!(part.as_text(), Some(text.as_str().into()));
         prop_assert_eq!(Message::user_text(&text).text(), text);
@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_and_order_survive_letter_for_letter() {
+fn part_keeps_number_digits_and_field_order() {
     let sent = concat!(
         r#"{"type":"DataPart","content":{"z":1.00,"a":1e400,"m":12345678901234567890123},"#,
         r#""zeta":-0,"alpha":0.10}"#
@@ -115,7 +115,7 @@ fn numbers_and_order_survive_letter_for_letter() {
 }
 
 #[test]
-fn explicit_nulls_are_absent_and_never_sent() {
+fn explicit_nulls_are_read_as_absent_and_not_sent() {
     let message: Message = serde_json::from_value(json!({
         "role": "agent", "timestamp": null, "agentId": null, "messageId": null, "metadata": null,
         "parts": [{"type": "TextPart", "content": null, "mimeType": null, "filename": null,
@@ -129,7 +129,7 @@ fn explicit_nulls_are_absent_and_never_sent() {
 }
 
 #[test]
-fn what_is_no_message() {
+fn invalid_messages_are_rejected_with_a_hint() {
     for (bad, hint) in [
         (r#"{"role":"user","parts":[]}"#, "at least one part"),
         (r#"{"role":"user"}"#, "missing field `parts`"),
@@ -177,11 +177,11 @@ fn what_is_no_message() {
 }
 
 #[test]
-fn extra_members_cannot_pass_for_known_ones() {
+fn with_extra_cannot_override_known_fields() {
     let part = Part::text("hi")
-        .with_extra("type", Json::of("FilePart").unwrap())
-        .with_extra("width", Json::of(&1).unwrap())
-        .with_extra("width", Json::of(&2).unwrap());
+        .with_extra("type", VerbatimJson::from_value("FilePart").unwrap())
+        .with_extra("width", VerbatimJson::from_value(&1).unwrap())
+        .with_extra("width", VerbatimJson::from_value(&2).unwrap());
     assert_eq!(
         serde_json::to_string(&part).unwrap(),
         r#"{"type":"TextPart","content":"hi","width":2}"#
@@ -189,19 +189,19 @@ fn extra_members_cannot_pass_for_known_ones() {
 }
 
 #[test]
-fn only_text_parts_speak() {
+fn message_text_joins_text_parts_only() {
     let parts = vec![
         Part::text("one"),
         Part::file("aGk="),
         Part::new(PartKind::Text),
-        Part::data(Json::of("not words").unwrap()),
+        Part::data(VerbatimJson::from_value("not words").unwrap()),
         Part::text("two \"quoted\""),
     ];
     assert_eq!(
         Message::new(Role::Agent, parts).unwrap().text(),
         "one\ntwo \"quoted\""
     );
-    assert_eq!(Message::new(Role::Agent, Vec::new()), Err(NoParts));
+    assert_eq!(Message::new(Role::Agent, Vec::new()), Err(EmptyMessage));
 }
 
 #[test]

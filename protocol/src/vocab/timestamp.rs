@@ -1,6 +1,4 @@
-//! Moments: milliseconds of UTC, written as RFC 3339.
-//!
-//! Nothing here reads a clock: what time it is comes from outside.
+//! Timestamps: milliseconds of UTC, written as RFC 3339. Nothing here reads the clock.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,111 +7,111 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A moment in UTC, to the millisecond.
+/// A time in UTC with millisecond precision.
 ///
-/// It is read from RFC 3339 with any offset; a time without an offset is refused, because it means
-/// a different moment to each reader. Fractions beyond the millisecond are cut off. A leap second
-/// counts as the last millisecond before it ends.
+/// Parsed from RFC 3339 with any offset; a time without an offset is refused, because it is ambiguous.
+/// Fractions beyond the millisecond are truncated. A leap second counts as the last millisecond
+/// before it ends.
 ///
 /// ```
 /// use interzone_protocol::vocab::{InvalidTimestamp, Timestamp};
 ///
-/// let moment: Timestamp = "2024-01-15T12:30:00+02:00".parse()?;
-/// assert_eq!(moment.to_string(), "2024-01-15T10:30:00.000Z");
+/// let time: Timestamp = "2024-01-15T12:30:00+02:00".parse()?;
+/// assert_eq!(time.to_string(), "2024-01-15T10:30:00.000Z");
 /// assert!("2024-01-15T12:30:00".parse::<Timestamp>().is_err());
 /// # Ok::<(), InvalidTimestamp>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// 0000-01-01T00:00:00.000Z, before which a year has no four digits.
-const FIRST: i64 = -62_167_219_200_000;
-/// 9999-12-31T23:59:59.999Z, after which it has five.
-const LAST: i64 = 253_402_300_799_999;
+/// 0000-01-01T00:00:00.000Z: earlier years do not have four digits.
+const MIN_MILLIS: i64 = -62_167_219_200_000;
+/// 9999-12-31T23:59:59.999Z: later years do not have four digits.
+const MAX_MILLIS: i64 = 253_402_300_799_999;
 
-const MILLIS_A_DAY: i64 = 86_400_000;
-/// How long it is when written.
-const LENGTH: usize = 24;
+const MILLIS_PER_DAY: i64 = 86_400_000;
+/// Length of the formatted text in bytes.
+const TEXT_LENGTH: usize = 24;
 
 impl Timestamp {
-    /// The moment this many milliseconds after the beginning of 1970 in UTC, or before it. Moments
-    /// that four-digit years cannot name become the nearest that they can.
+    /// Creates a timestamp from Unix milliseconds; times outside the years 0 to 9999 are clamped.
     pub fn from_millis(millis: i64) -> Self {
-        Self(millis.clamp(FIRST, LAST))
+        Self(millis.clamp(MIN_MILLIS, MAX_MILLIS))
     }
 
-    /// Milliseconds since the beginning of 1970 in UTC.
+    /// Unix milliseconds.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// The moment this much later.
+    /// Returns the time `duration` later.
     #[must_use]
-    pub fn after(self, wait: Duration) -> Self {
-        Self::from_millis(self.0.saturating_add(millis(wait)))
+    pub fn plus(self, duration: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(millis(duration)))
     }
 
-    /// The moment this much earlier.
+    /// Returns the time `duration` earlier.
     #[must_use]
-    pub fn before(self, wait: Duration) -> Self {
-        Self::from_millis(self.0.saturating_sub(millis(wait)))
+    pub fn minus(self, duration: Duration) -> Self {
+        Self::from_millis(self.0.saturating_sub(millis(duration)))
     }
 
-    /// How long it is from `earlier` to this moment; nothing if it is not earlier.
-    pub fn since(self, earlier: Self) -> Duration {
+    /// Returns the duration from `earlier` to this time; zero if `earlier` is later.
+    pub fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
 impl Timestamp {
-    /// Writes itself by hand, for there is one in nearly everything that is written: the machinery
-    /// for formatting takes ten times as long.
-    fn spell(self) -> [u8; LENGTH] {
-        let (year, month, day) = date_from_days(self.0.div_euclid(MILLIS_A_DAY));
-        // A day has fewer than fit, so this never falls back.
-        let millis = u32::try_from(self.0.rem_euclid(MILLIS_A_DAY)).unwrap_or(0);
+    /// Formats as RFC 3339 by hand: nearly every message has a timestamp, and `format!` takes ten times
+    /// as long.
+    fn format_rfc3339(self) -> [u8; TEXT_LENGTH] {
+        let (year, month, day) = date_from_days(self.0.div_euclid(MILLIS_PER_DAY));
+        // Always fits: a day has 86,400,000 milliseconds.
+        let millis = u32::try_from(self.0.rem_euclid(MILLIS_PER_DAY)).unwrap_or(0);
         let (seconds, milli) = (millis / 1_000, millis % 1_000);
         let (minutes, second) = (seconds / 60, seconds % 60);
         let (hour, minute) = (minutes / 60, minutes % 60);
-        let ([c1, c2], [y1, y2]) = (two(year / 100), two(year));
-        let ([m1, m2], [d1, d2]) = (two(month), two(day));
-        let ([h1, h2], [n1, n2], [s1, s2]) = (two(hour), two(minute), two(second));
-        let ([f1, f2], f3) = (two(milli / 10), digit(milli));
+        let ([c1, c2], [y1, y2]) = (two_digits(year / 100), two_digits(year));
+        let ([m1, m2], [d1, d2]) = (two_digits(month), two_digits(day));
+        let ([h1, h2], [n1, n2], [s1, s2]) =
+            (two_digits(hour), two_digits(minute), two_digits(second));
+        let ([f1, f2], f3) = (two_digits(milli / 10), digit(milli));
         [
             c1, c2, y1, y2, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2,
             b'.', f1, f2, f3, b'Z',
         ]
     }
 
-    /// Writes it as a JSON string at the end of `out`, as serde would.
+    /// Appends the timestamp as a JSON string to `out`, as serde would.
     pub(crate) fn write_to(self, out: &mut Vec<u8>) {
         out.push(b'"');
-        out.extend_from_slice(&self.spell());
+        out.extend_from_slice(&self.format_rfc3339());
         out.push(b'"');
     }
 }
 
-/// The last two digits of a number.
-fn two(number: u32) -> [u8; 2] {
+/// The last two digits of a number in ASCII.
+fn two_digits(number: u32) -> [u8; 2] {
     [digit(number / 10), digit(number)]
 }
 
-/// The last digit of a number.
+/// The last digit of a number in ASCII.
 fn digit(number: u32) -> u8 {
     b'0' + u8::try_from(number % 10).unwrap_or(0)
 }
 
-/// A moment that was spelt, as text. It is all digits and signs, so this never falls back.
-fn text(spelt: &[u8; LENGTH]) -> &str {
-    std::str::from_utf8(spelt).unwrap_or_default()
+/// Converts a formatted timestamp to text; always ASCII, so the default is never used.
+fn formatted_as_str(formatted: &[u8; TEXT_LENGTH]) -> &str {
+    std::str::from_utf8(formatted).unwrap_or_default()
 }
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The days from 1970-01-01 to a date of the Gregorian calendar. The year is counted from March,
-/// so that the leap day comes last and months have lengths that one formula gives.
+/// Days from 1970-01-01 to a date of the Gregorian calendar. Years start in March, so that the leap day
+/// comes last and one formula gives the lengths of the months.
 fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -124,10 +122,10 @@ fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The date this many days after 1970-01-01: the way back. Counted from 400 years before the year 0, so
-/// that no number is negative and all are small.
+/// The date this many days after 1970-01-01, the inverse of [`days_from_date`]. Counts from 400 years
+/// before the year 0, so that all numbers are small and none is negative.
 fn date_from_days(days: i64) -> (u32, u32, u32) {
-    // Moments are within the years 0 to 9999, so this never falls back.
+    // Always fits: timestamps are within the years 0 to 9999.
     let days = u32::try_from(days + 719_468 + 146_097).unwrap_or(0);
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -151,7 +149,7 @@ const fn days_in_month(year: i64, month: i64) -> i64 {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(text(&self.spell()))
+        f.write_str(formatted_as_str(&self.format_rfc3339()))
     }
 }
 
@@ -161,55 +159,55 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Why a string names no moment. It never repeats the string.
+/// Reason why a string is not a timestamp. The error never repeats the string.
 ///
 /// ```
 /// use interzone_protocol::vocab::{InvalidTimestamp, Timestamp};
 ///
-/// let why = |text: &str| text.parse::<Timestamp>().err();
-/// assert_eq!(why("15 January"), Some(InvalidTimestamp::Spelling));
-/// assert_eq!(why("2024-01-15T10:30:00"), Some(InvalidTimestamp::NoOffset));
-/// assert_eq!(why("2024-02-30T10:30:00Z"), Some(InvalidTimestamp::NoSuchMoment));
+/// let error = |text: &str| text.parse::<Timestamp>().err();
+/// assert_eq!(error("15 January"), Some(InvalidTimestamp::Format));
+/// assert_eq!(error("2024-01-15T10:30:00"), Some(InvalidTimestamp::NoOffset));
+/// assert_eq!(error("2024-02-30T10:30:00Z"), Some(InvalidTimestamp::OutOfRange));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidTimestamp {
-    /// It is not spelt as RFC 3339 has it.
-    #[error("this is not a time as RFC 3339 spells it; write it like 2024-01-15T10:30:00Z")]
-    Spelling,
+    /// Not RFC 3339.
+    #[error("not an RFC 3339 timestamp; write it like 2024-01-15T10:30:00Z")]
+    Format,
     /// It has no offset from UTC.
     #[error("this time has no offset; add Z for UTC, or one like +09:00")]
     NoOffset,
-    /// There is no such date or time of day.
+    /// No such date or time of day.
     #[error("there is no such date or time")]
-    NoSuchMoment,
+    OutOfRange,
 }
 
 impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 
     fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
-        let mut rest = Rest(text.as_bytes());
-        let year = rest.digits(4)?;
-        rest.one_of(b"-")?;
-        let month = rest.digits(2)?;
-        rest.one_of(b"-")?;
-        let day = rest.digits(2)?;
-        rest.one_of(b"Tt ")?;
-        let hour = rest.digits(2)?;
-        rest.one_of(b":")?;
-        let minute = rest.digits(2)?;
-        rest.one_of(b":")?;
-        let second = rest.digits(2)?;
-        let milli = rest.fraction()?;
-        let offset = rest.offset_minutes()?;
+        let mut parser = TimestampParser(text.as_bytes());
+        let year = parser.digits(4)?;
+        parser.one_of(b"-")?;
+        let month = parser.digits(2)?;
+        parser.one_of(b"-")?;
+        let day = parser.digits(2)?;
+        parser.one_of(b"Tt ")?;
+        let hour = parser.digits(2)?;
+        parser.one_of(b":")?;
+        let minute = parser.digits(2)?;
+        parser.one_of(b":")?;
+        let second = parser.digits(2)?;
+        let milli = parser.fraction()?;
+        let offset = parser.offset_minutes()?;
         let exists = (1..=12).contains(&month)
             && (1..=days_in_month(year, month)).contains(&day)
             && hour <= 23
             && minute <= 59
             && second <= 60;
         if !exists {
-            return Err(InvalidTimestamp::NoSuchMoment);
+            return Err(InvalidTimestamp::OutOfRange);
         }
         let (second, milli) = if second == 60 {
             (59, 999)
@@ -218,28 +216,28 @@ impl FromStr for Timestamp {
         };
         let minutes = days_from_date(year, month, day) * 1_440 + hour * 60 + minute - offset;
         let millis = minutes * 60_000 + second * 1_000 + milli;
-        if (FIRST..=LAST).contains(&millis) {
+        if (MIN_MILLIS..=MAX_MILLIS).contains(&millis) {
             Ok(Self(millis))
         } else {
-            Err(InvalidTimestamp::NoSuchMoment)
+            Err(InvalidTimestamp::OutOfRange)
         }
     }
 }
 
-/// What is left to read.
-struct Rest<'a>(&'a [u8]);
+/// Parser over the remaining bytes.
+struct TimestampParser<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl TimestampParser<'_> {
     fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (first, remaining) = self.0.split_first()?;
+        self.0 = remaining;
         Some(*first)
     }
 
     fn one_of(&mut self, allowed: &[u8]) -> Result<u8, InvalidTimestamp> {
         self.next()
             .filter(|byte| allowed.contains(byte))
-            .ok_or(InvalidTimestamp::Spelling)
+            .ok_or(InvalidTimestamp::Format)
     }
 
     fn digit(&mut self) -> Option<i64> {
@@ -254,20 +252,20 @@ impl Rest<'_> {
 
     fn digits(&mut self, count: u32) -> Result<i64, InvalidTimestamp> {
         (0..count).try_fold(0, |number, _| {
-            let digit = self.digit().ok_or(InvalidTimestamp::Spelling)?;
+            let digit = self.digit().ok_or(InvalidTimestamp::Format)?;
             Ok(number * 10 + digit)
         })
     }
 
-    /// The milliseconds of a fraction of any length; none is none.
+    /// Reads an optional fraction of any length and returns its milliseconds.
     fn fraction(&mut self) -> Result<i64, InvalidTimestamp> {
         if self.0.first() != Some(&b'.') {
             return Ok(0);
         }
         self.next();
-        let mut millis = self.digit().ok_or(InvalidTimestamp::Spelling)? * 100;
-        for place in [10, 1] {
-            millis += self.digit().unwrap_or(0) * place;
+        let mut millis = self.digit().ok_or(InvalidTimestamp::Format)? * 100;
+        for weight in [10, 1] {
+            millis += self.digit().unwrap_or(0) * weight;
         }
         while self.digit().is_some() {}
         Ok(millis)
@@ -279,29 +277,29 @@ impl Rest<'_> {
             Some(b'Z' | b'z') => 0,
             Some(b'+') => 1,
             Some(b'-') => -1,
-            Some(_) => return Err(InvalidTimestamp::Spelling),
+            Some(_) => return Err(InvalidTimestamp::Format),
         };
         let mut minutes = 0;
         if sign != 0 {
             let hours = self.digits(2)?;
             self.one_of(b":")?;
-            let beyond = self.digits(2)?;
-            if hours > 23 || beyond > 59 {
-                return Err(InvalidTimestamp::NoSuchMoment);
+            let offset_minutes = self.digits(2)?;
+            if hours > 23 || offset_minutes > 59 {
+                return Err(InvalidTimestamp::OutOfRange);
             }
-            minutes = sign * (hours * 60 + beyond);
+            minutes = sign * (hours * 60 + offset_minutes);
         }
         if self.0.is_empty() {
             Ok(minutes)
         } else {
-            Err(InvalidTimestamp::Spelling)
+            Err(InvalidTimestamp::Format)
         }
     }
 }
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(text(&self.spell()))
+        serializer.serialize_str(formatted_as_str(&self.format_rfc3339()))
     }
 }
 

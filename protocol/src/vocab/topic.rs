@@ -1,6 +1,4 @@
-//! Topics and the patterns that select them.
-//!
-//! Who subscribes to what, and how many patterns are searched at once, is the hub's business.
+//! Topics and the patterns that select them. Subscriptions and fan-out are implemented in the hub.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,11 +7,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The most bytes a topic or pattern may have.
-const LONGEST: usize = 255;
+/// Maximum length of a topic or pattern in bytes.
+const MAX_TOPIC_LENGTH: usize = 255;
 
-/// What signals are published under: segments of ASCII letters, digits, `-` and `_`, joined by
-/// dots; 1 to 255 bytes; upper and lower case differ.
+/// Subject of published signals: segments of ASCII letters, digits, `-` and `_`, joined by dots;
+/// 1 to 255 bytes; case-sensitive.
 ///
 /// ```
 /// use interzone_protocol::vocab::{InvalidTopic, Topic};
@@ -27,8 +25,8 @@ const LONGEST: usize = 255;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(Arc<str>);
 
-/// What subscriptions select topics by: a topic in which `*` stands for exactly one segment and
-/// `**` for one or more, anywhere and as often as wanted. A wildcard is a whole segment.
+/// Topic selector of a subscription: a topic in which `*` matches exactly one segment and `**` one or
+/// more, anywhere and any number of times. A wildcard must be a segment of its own.
 ///
 /// ```
 /// use interzone_protocol::vocab::{InvalidTopic, Topic, TopicPattern};
@@ -42,79 +40,79 @@ pub struct Topic(Arc<str>);
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPattern(Arc<str>);
 
-/// Why a string is no topic or pattern: what is wrong, and at which byte. It never repeats the
-/// string.
+/// Reason why a string is not a topic or pattern, with the offset of the offending byte. The error
+/// never repeats the string.
 ///
 /// ```
 /// use interzone_protocol::vocab::Topic;
 ///
-/// let Err(why) = Topic::new("signal..email") else { unreachable!() };
-/// assert_eq!(why.at, 7);
-/// assert_eq!(why.to_string(), "a topic needs a word before and after every dot (at byte 7)");
+/// let Err(error) = Topic::new("signal..email") else { unreachable!() };
+/// assert_eq!(error.offset, 7);
+/// assert_eq!(error.to_string(), "a topic needs a name before and after every dot (at byte 7)");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault} (at byte {at})")]
+#[error("{kind} (at byte {offset})")]
 pub struct InvalidTopic {
-    /// What is wrong.
-    pub fault: TopicFault,
-    /// The byte at which it shows, counted from zero.
-    pub at: usize,
+    /// The rule that was broken.
+    pub kind: TopicErrorKind,
+    /// Offset of the offending byte, from zero.
+    pub offset: usize,
 }
 
-/// What can be wrong with a topic or pattern.
+/// Rules that a topic or pattern can break.
 ///
 /// ```
-/// use interzone_protocol::vocab::{Topic, TopicFault, TopicPattern};
+/// use interzone_protocol::vocab::{Topic, TopicErrorKind, TopicPattern};
 ///
-/// let fault = |text| Topic::new(text).err().map(|why| why.fault);
-/// assert_eq!(fault("signal.*"), Some(TopicFault::Wildcard));
-/// assert_eq!(fault("signal email"), Some(TopicFault::Character));
-/// let mixed = TopicPattern::new("signal.e*").map_err(|why| why.fault);
-/// assert_eq!(mixed, Err(TopicFault::MixedWildcard));
+/// let kind = |text| Topic::new(text).err().map(|error| error.kind);
+/// assert_eq!(kind("signal.*"), Some(TopicErrorKind::Wildcard));
+/// assert_eq!(kind("signal email"), Some(TopicErrorKind::Character));
+/// let mixed = TopicPattern::new("signal.e*").map_err(|error| error.kind);
+/// assert_eq!(mixed, Err(TopicErrorKind::MixedWildcard));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TopicFault {
-    /// It is the empty string.
+pub enum TopicErrorKind {
+    /// The empty string.
     #[error("a topic must not be empty")]
     Empty,
-    /// It has more than 255 bytes.
+    /// Longer than 255 bytes.
     #[error("a topic has at most 255 bytes")]
     TooLong,
-    /// It begins or ends with a dot, or has two in a row.
-    #[error("a topic needs a word before and after every dot")]
+    /// Begins or ends with a dot, or has two in a row.
+    #[error("a topic needs a name before and after every dot")]
     EmptySegment,
-    /// It has a character that topics do not have.
+    /// Contains a character that is not allowed in topics.
     #[error("a topic has only ASCII letters, digits, dots, hyphens and underscores")]
     Character,
-    /// It has a wildcard, and is not a pattern.
+    /// Contains a wildcard, but is not a pattern.
     #[error("wildcards select topics; name one topic to publish")]
     Wildcard,
-    /// A wildcard is mixed with text.
+    /// A wildcard is mixed with text in one segment.
     #[error("a wildcard, * or **, must stand alone between dots")]
     MixedWildcard,
 }
 
-fn check(text: &str, wildcards: bool) -> Result<(), InvalidTopic> {
-    let fail = |fault, at| Err(InvalidTopic { fault, at });
+fn check(text: &str, allow_wildcards: bool) -> Result<(), InvalidTopic> {
+    let fail = |kind, offset| Err(InvalidTopic { kind, offset });
     if text.is_empty() {
-        return fail(TopicFault::Empty, 0);
+        return fail(TopicErrorKind::Empty, 0);
     }
-    if text.len() > LONGEST {
-        return fail(TopicFault::TooLong, LONGEST);
+    if text.len() > MAX_TOPIC_LENGTH {
+        return fail(TopicErrorKind::TooLong, MAX_TOPIC_LENGTH);
     }
     let mut start = 0;
     for segment in text.split('.') {
         if segment.is_empty() {
-            return fail(TopicFault::EmptySegment, start);
+            return fail(TopicErrorKind::EmptySegment, start);
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if let Some((at, odd)) = segment.char_indices().find(|&(_, c)| !plain(c)) {
-            match (odd, wildcards, segment) {
+        if let Some((at, invalid)) = segment.char_indices().find(|&(_, c)| !plain(c)) {
+            match (invalid, allow_wildcards, segment) {
                 ('*', true, "*" | "**") => {}
-                ('*', true, _) => return fail(TopicFault::MixedWildcard, start + at),
-                ('*', false, _) => return fail(TopicFault::Wildcard, start + at),
-                _ => return fail(TopicFault::Character, start + at),
+                ('*', true, _) => return fail(TopicErrorKind::MixedWildcard, start + at),
+                ('*', false, _) => return fail(TopicErrorKind::Wildcard, start + at),
+                _ => return fail(TopicErrorKind::Character, start + at),
             }
         }
         start += segment.len() + 1;
@@ -123,10 +121,10 @@ fn check(text: &str, wildcards: bool) -> Result<(), InvalidTopic> {
 }
 
 impl Topic {
-    /// Checks a string.
+    /// Validates a topic.
     ///
     /// # Errors
-    /// It is not a topic.
+    /// The string is not a topic.
     pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidTopic> {
         let text = text.as_ref();
         check(text, false)?;
@@ -135,21 +133,20 @@ impl Topic {
 }
 
 impl TopicPattern {
-    /// Checks a string.
+    /// Validates a pattern.
     ///
     /// # Errors
-    /// It is not a pattern.
+    /// The string is not a pattern.
     pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidTopic> {
         let text = text.as_ref();
         check(text, true)?;
         Ok(Self(text.into()))
     }
 
-    /// Whether the pattern selects the topic.
+    /// Returns true if the pattern selects the topic.
     ///
-    /// It takes at most as many steps as the product of both lengths, and no memory: only the last
-    /// `**` is ever reconsidered, because whatever an earlier one could swallow in addition, the
-    /// later one can swallow instead.
+    /// Takes at most pattern length × topic length steps and no allocation: only the last `**` is ever
+    /// retried, because any segment that an earlier one could consume, the later one can consume instead.
     pub fn matches(&self, topic: &Topic) -> bool {
         let mut pattern = self.segments();
         let mut segments = topic.segments();
@@ -157,26 +154,26 @@ impl TopicPattern {
         loop {
             match (pattern.next(), segments.next()) {
                 (None, None) => return true,
-                // Whatever the pattern still wants, nothing is left, and a retry leaves even less.
+                // The topic is exhausted and the pattern is not; a retry would leave even fewer segments.
                 (Some(_), None) => return false,
                 (Some("**"), Some(_)) => retry = Some((pattern.clone(), segments.clone())),
-                (Some(wanted), Some(segment)) if wanted == "*" || wanted == segment => {}
+                (Some(expected), Some(segment)) if expected == "*" || expected == segment => {}
                 (_, Some(_)) => {
-                    // Let the last `**` swallow one segment more.
-                    let Some((after_wildcard, mut left)) = retry.take() else {
+                    // Let the last `**` consume one more segment.
+                    let Some((after_wildcard, mut remaining)) = retry.take() else {
                         return false;
                     };
-                    if left.next().is_none() {
+                    if remaining.next().is_none() {
                         return false;
                     }
-                    retry = Some((after_wildcard.clone(), left.clone()));
-                    (pattern, segments) = (after_wildcard, left);
+                    retry = Some((after_wildcard.clone(), remaining.clone()));
+                    (pattern, segments) = (after_wildcard, remaining);
                 }
             }
         }
     }
 
-    /// Whether the pattern has no wildcard, so that it selects just the topic of its own name.
+    /// Returns true if the pattern has no wildcard and so selects only the topic of the same name.
     pub fn is_literal(&self) -> bool {
         !self.0.contains('*')
     }

@@ -1,11 +1,10 @@
-//! The error codes of the zones. No other file may write them.
+//! Error codes of the zones. No other file may define them.
 
 use interzone_jsonrpc::ErrorCode;
 
-/// Something of the domain went wrong; `data.error_code` says what.
+/// Domain error; `data.error_code` gives the reason.
 pub const DOMAIN: ErrorCode = ErrorCode::new(-32000);
-/// The time that there was is over. A2A uses the same number for something else, so `data.error_code`
-/// is always there.
+/// Timeout. A2A uses the same number for another error, so `data.error_code` is always present.
 pub const TIMEOUT: ErrorCode = ErrorCode::new(-32001);
-/// The platform that runs a zone has too much to do. Ours never say this; AgentCore does.
+/// The platform that hosts a zone is throttling. Our zones never send it; AgentCore does.
 pub const PLATFORM_THROTTLED: ErrorCode = ErrorCode::new(-32053);

@@ -1,25 +1,25 @@
-//! What is told while an `execute_task` goes on, on the call itself.
+//! Progress notifications sent on an `execute_task` call.
 
 use super::results::ZoneArtifact;
 use serde::{Deserialize, Serialize};
 
-/// The method of the notification.
-pub const PROGRESS: &str = "task.progress";
+/// Method name of the progress notification.
+pub const PROGRESS_METHOD: &str = "task.progress";
 
-/// Params of `task.progress`: one of status, text and artifact.
+/// Params of `task.progress`: exactly one of status, text delta and artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskProgress {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Counts the notifications of this call from one.
+    /// Number of the notification within this call, from 1.
     pub sequence: u64,
-    /// What the agent is doing, in its words.
+    /// Current activity in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What was added to the answer.
+    /// Text appended to the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_delta: Option<String>,
-    /// A file that was made.
+    /// A generated file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<ZoneArtifact>,
 }

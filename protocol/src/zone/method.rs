@@ -1,4 +1,4 @@
-//! The methods, and the scopes that each needs.
+//! Methods between the zones and the scopes that each requires.
 
 use crate::acp::Scope;
 
@@ -13,20 +13,20 @@ use crate::acp::Scope;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Has something done, and waits for it as long as it may.
+    /// Runs a task and waits for its result up to a time limit.
     ExecuteTask,
-    /// Asks what came of it.
+    /// Returns the result of a task.
     GetTaskResult,
-    /// Calls it off.
+    /// Cancels a task.
     CancelTask,
-    /// Asks who is there.
+    /// Returns the agent card.
     GetAgentCard,
-    /// Tells what somebody thinks of what came of it. Ours: the founding contract has no such method.
+    /// Stores a user's feedback on a task. Interzone extension: not in the founding contract.
     Feedback,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 5] = [
         Self::ExecuteTask,
         Self::GetTaskResult,
@@ -46,12 +46,12 @@ impl Method {
         }
     }
 
-    /// The method with this name.
+    /// Finds a method by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The scopes that a token must have, all of them, for this method.
+    /// The scopes that a token must have for this method, all of them.
     pub const fn scopes(self) -> &'static [Scope] {
         match self {
             Self::ExecuteTask | Self::Feedback => &[Scope::AgentIdentify, Scope::TasksWrite],

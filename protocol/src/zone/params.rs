@@ -1,4 +1,4 @@
-//! What each method takes.
+//! Params of the zone methods.
 
 use crate::vocab::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,40 +19,40 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecuteTaskParams {
-    /// The channel that it was asked in.
+    /// The Slack channel of the request.
     pub channel: String,
-    /// What was asked; blank only beside attachments.
+    /// The request's text; blank only together with attachments.
     pub text: String,
-    /// What stands for the right to post, or that right itself.
+    /// Slack bot token, or a capability in its place.
     pub bot_token: BotToken,
-    /// By which name the request is found again.
+    /// Id under which the request is logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// The thread that it was asked in.
+    /// The Slack thread of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_ts: Option<String>,
-    /// The workspace.
+    /// The Slack workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_id: Option<String>,
-    /// Who asked.
+    /// The Slack user who asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// The files that go with it.
+    /// Attached files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<Attachment>>,
-    /// The task that asked back, and that this answers.
+    /// The task whose question this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// What was said in the thread before, oldest first.
+    /// Earlier messages of the thread, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<ContextMessage>>,
-    /// How often it was passed on from agent to agent, so that it does not go on for ever.
+    /// Number of agents that forwarded it, to stop forwarding loops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
 }
 
 impl ExecuteTaskParams {
-    /// Params with nothing but what must be there.
+    /// Creates params with the required fields only.
     pub fn new(
         channel: impl Into<String>,
         text: impl Into<String>,
@@ -74,8 +74,7 @@ impl ExecuteTaskParams {
     }
 }
 
-/// A token of Slack, or a capability in its place. It goes over the wire and nowhere else: it cannot be
-/// printed.
+/// A Slack token, or a capability in its place. Only serialization exposes it; `Debug` hides it.
 ///
 /// ```
 /// use interzone_protocol::zone::BotToken;
@@ -87,7 +86,7 @@ impl ExecuteTaskParams {
 pub struct BotToken(String);
 
 impl BotToken {
-    /// Whether there is nothing in it.
+    /// Returns true if the token is blank.
     pub fn is_blank(&self) -> bool {
         self.0.trim().is_empty()
     }
@@ -111,28 +110,28 @@ impl fmt::Debug for BotToken {
     }
 }
 
-/// A file that goes with a request: its bytes, or where they can be fetched.
+/// A file attached to a request: inline bytes or a download URL.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Its id, as the sender counts.
+    /// Id given by the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its name, a label from outside: never use it as a path.
+    /// File name, an untrusted label: never use it as a path.
     pub name: String,
-    /// Its media type, as declared.
+    /// Declared media type.
     pub mimetype: String,
-    /// Its size in bytes, as declared.
+    /// Declared size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Its bytes in base64.
+    /// Content in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_base64: Option<String>,
-    /// Where it can be fetched without further proof.
+    /// Download URL that needs no further authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presigned_url: Option<String>,
 }
 
-/// Neither the bytes nor the address, which opens the file to whoever has it.
+/// Omits the content and the URL, which grants access to the file.
 impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attachment")
@@ -142,23 +141,23 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// Something that was said before.
+/// An earlier message of the thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextMessage {
-    /// Whether a person or the agent said it.
+    /// Author's role: a user or the agent.
     pub role: ContextRole,
-    /// Who said it.
+    /// The Slack user who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What was said.
+    /// Text of the message.
     pub text: String,
 }
 
-/// Who said something.
+/// Author of a context message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextRole {
-    /// A person.
+    /// A human user.
     User,
     /// The agent.
     #[serde(alias = "agent")]
@@ -168,44 +167,44 @@ pub enum ContextRole {
 /// Params of `get_task_result` and `cancel_task`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIdParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
 }
 
-/// Params of `interzone.feedback`. What somebody says takes the place of what the same user said of the same
-/// task before, unless that is newer.
+/// Params of `interzone.feedback`. Replaces earlier feedback of the same user on the same task, unless
+/// that is newer.
 ///
 /// ```
-/// use interzone_protocol::zone::{FeedbackParams, Verdict};
+/// use interzone_protocol::zone::{FeedbackParams, FeedbackVerdict};
 ///
 /// let params: FeedbackParams =
 ///     serde_json::from_str(r#"{"task_id":"t1","user_id":"U1","verdict":"down","comment":null}"#)?;
-/// assert_eq!(params.verdict, Verdict::Down);
+/// assert_eq!(params.verdict, FeedbackVerdict::Down);
 /// assert_eq!(params.comment, None);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedbackParams {
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// Who says so.
+    /// The user who gives the feedback.
     pub user_id: String,
-    /// Whether it was of use.
-    pub verdict: Verdict,
-    /// What else they say.
+    /// Thumbs up or down.
+    pub verdict: FeedbackVerdict,
+    /// Free-text comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// When they said it; without it, now.
+    /// Time of the feedback; defaults to now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_at: Option<Timestamp>,
 }
 
-/// What somebody thinks of what came of a task.
+/// A user's rating of a task's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It was of use.
+pub enum FeedbackVerdict {
+    /// Helpful.
     Up,
-    /// It was not.
+    /// Not helpful.
     Down,
 }

@@ -1,58 +1,58 @@
-//! What each method answers. Failures are not among it: they are JSON-RPC errors, or in
-//! `get_task_result` the error that the task ended with.
+//! Results of the zone methods. Failures are JSON-RPC errors, or the `error` field of
+//! `get_task_result`.
 
-use crate::vocab::Json;
+use crate::vocab::VerbatimJson;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Whether what was asked is done.
+/// Completion status of `execute_task`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecuteStatus {
-    /// It is done, or waits for an answer: see [`ExecuteResult::state`].
+    /// Completed, or waiting for an answer: see [`ExecuteResult::state`].
     Success,
-    /// It goes on; `get_task_result` tells what comes of it.
+    /// Still running; poll `get_task_result` for the result.
     Accepted,
 }
 
 /// The result of `execute_task`, and the `result` within that of `get_task_result`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecuteResult {
-    /// Whether it is done.
+    /// Completion status.
     pub status: ExecuteStatus,
     /// `input_required` or `auth_required` if the text is a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The task that does it.
+    /// Id of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// The answer.
+    /// Text of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_text: Option<String>,
-    /// The name that the request is found by, as it was given.
+    /// The request's correlation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// The channel, as it was given.
+    /// The request's channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The thread, as it was given.
+    /// The request's thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_ts: Option<String>,
-    /// The text as `execution_response`, then the files, each a `generated_file`.
+    /// The text as `execution_response`, then each file as a `generated_file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<Vec<ZoneArtifact>>,
-    /// The first file once more, for those who know no other place.
+    /// The first file again, for clients that read only this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_artifact: Option<ZoneArtifact>,
-    /// What of the attachments was left out, and why; the text says it too.
+    /// Attachments that were skipped, with the reasons; the text mentions them too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<Vec<Skipped>>,
+    pub skipped: Option<Vec<SkippedAttachment>>,
 }
 
 impl ExecuteResult {
-    /// A result that says nothing but where the task stands.
+    /// Creates a result with the status only.
     pub const fn new(status: ExecuteStatus) -> Self {
         Self {
             status,
@@ -69,26 +69,26 @@ impl ExecuteResult {
     }
 }
 
-/// A text or a file among the results.
+/// A text or file of the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneArtifact {
-    /// Its id, a UUID.
+    /// Id, a UUID.
     pub artifact_id: String,
     /// `execution_response` or `generated_file`.
     pub name: String,
-    /// One part.
+    /// Exactly one part.
     pub parts: Vec<ArtifactPart>,
 }
 
 impl ZoneArtifact {
-    /// The name of the text.
-    pub const RESPONSE: &'static str = "execution_response";
-    /// The name of a file.
-    pub const FILE: &'static str = "generated_file";
+    /// Name of the text artifact.
+    pub const RESPONSE_NAME: &'static str = "execution_response";
+    /// Name of file artifacts.
+    pub const FILE_NAME: &'static str = "generated_file";
 }
 
-/// What an artifact holds.
+/// Content of an artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -96,46 +96,46 @@ impl ZoneArtifact {
     rename_all_fields = "camelCase"
 )]
 pub enum ArtifactPart {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// A file.
     File {
-        /// Its bytes in base64, shared by all who mention the file.
-        content_base64: SharedText,
-        /// Its name.
+        /// Content in base64, shared by all references to the file.
+        content_base64: SharedStr,
+        /// File name.
         file_name: String,
-        /// Its media type.
+        /// Media type.
         mime_type: String,
     },
 }
 
-/// A long text that several mention and nobody copies.
+/// Long text that is shared instead of copied.
 ///
 /// ```
-/// use interzone_protocol::zone::SharedText;
+/// use interzone_protocol::zone::SharedStr;
 ///
-/// let text = SharedText::from("aGk=");
+/// let text = SharedStr::from("aGk=");
 /// assert_eq!(&*text.clone(), "aGk=");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct SharedText(Arc<str>);
+pub struct SharedStr(Arc<str>);
 
-impl From<&str> for SharedText {
+impl From<&str> for SharedStr {
     fn from(text: &str) -> Self {
         Self(text.into())
     }
 }
 
-impl From<String> for SharedText {
+impl From<String> for SharedStr {
     fn from(text: String) -> Self {
         Self(text.into())
     }
 }
 
-impl Deref for SharedText {
+impl Deref for SharedStr {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -143,85 +143,85 @@ impl Deref for SharedText {
     }
 }
 
-impl fmt::Debug for SharedText {
-    /// The size only: files do not belong in a log.
+impl fmt::Debug for SharedStr {
+    /// Shows the size only: file contents must not reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} bytes of text>", self.0.len())
     }
 }
 
-impl Serialize for SharedText {
+impl Serialize for SharedStr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for SharedText {
+impl<'de> Deserialize<'de> for SharedStr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
     }
 }
 
-/// An attachment that was left out.
+/// An attachment that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// Its name.
+pub struct SkippedAttachment {
+    /// File name.
     pub name: String,
-    /// Why, as [`ErrorWord`](super::ErrorWord) spells it.
+    /// The reason, a name of [`ErrorReason`](super::ErrorReason).
     pub error_code: String,
 }
 
-/// Where a task stands.
+/// State of a task in `get_task_result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskResultStatus {
-    /// It goes on.
+    /// Still running.
     Running,
-    /// There is a result.
+    /// Finished; `result` is set.
     Completed,
-    /// There is an error.
+    /// Failed; `error` is set.
     Failed,
 }
 
 /// The result of `get_task_result`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// Where the task stands.
+    /// State of the task.
     pub status: TaskResultStatus,
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
-    /// What it is doing, in its agent's words.
+    /// Current activity in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// What `execute_task` would have answered.
+    /// The result that `execute_task` would have returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ExecuteResult>,
-    /// What `execute_task` would have failed with.
+    /// The error that `execute_task` would have returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<WireFault>,
+    pub error: Option<ErrorObject>,
 }
 
-/// What came of a task.
+/// Outcome of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskOutcome {
-    /// It goes on, and this is what it is doing.
+    /// Still running, with its current activity.
     Running(Option<String>),
-    /// It is done.
+    /// Completed.
     Done(Box<ExecuteResult>),
-    /// It failed.
-    Failed(WireFault),
+    /// Failed.
+    Failed(ErrorObject),
 }
 
-/// An error object as `get_task_result` carries it.
+/// JSON-RPC error object inside the result of `get_task_result`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WireFault {
-    /// The code.
+pub struct ErrorObject {
+    /// Error code.
     pub code: i64,
-    /// In words.
+    /// Error message.
     pub message: String,
-    /// What else there is to it; `error_code` is always there.
+    /// Details; `error_code` is always present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<Json>,
+    pub data: Option<VerbatimJson>,
 }
 
 /// The result of `cancel_task`.
@@ -229,7 +229,7 @@ pub struct WireFault {
 pub struct CancelResult {
     /// `canceled`.
     pub status: String,
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
 }
 
@@ -238,6 +238,6 @@ pub struct CancelResult {
 pub struct FeedbackResult {
     /// `kept`.
     pub status: String,
-    /// Which task.
+    /// Id of the task.
     pub task_id: String,
 }

@@ -1,11 +1,11 @@
-//! A backup of the tables as SQL that `psql` runs: how they are made, and what is in them at one moment.
+//! Online backup as a SQL script for `psql`: the schema, and the rows of one snapshot.
 //!
-//! Made here and not by `pg_dump`, so that it needs no program of the server's version beside this one.
+//! Written here instead of by `pg_dump`, so that no client program of the server's version is needed.
 
 use super::options::PostgresOptions;
-use super::{fault, first_look, schema};
-use crate::backup::{Backup, BackupError, Draft, failed};
-use crate::codec::count;
+use super::{error, probe_server, schema};
+use crate::backup::{BackupError, BackupSummary, PartialBackup, write_error};
+use crate::codec::int_from_column;
 use futures_util::TryStreamExt;
 use interzone_hub::ports::StoreError;
 use std::fs::File;
@@ -13,40 +13,40 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 use tokio_postgres::Client;
 
-/// Reads everything as it is at one moment, for as long as that takes.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
+/// Starts a read-only snapshot transaction without time limits.
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
     SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// The tables in the order in which they were made, so that what is referred to comes first.
-const TABLES: &str = "
+/// Lists the tables in creation order, so that referenced tables come first.
+const LIST_TABLES: &str = "
     SELECT relname::text, (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
         WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped)
     FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' ORDER BY pg_class.oid";
 
-const SEQUENCES: &str = "
+const LIST_SEQUENCES: &str = "
     SELECT relname::text FROM pg_class
     WHERE relnamespace = $1::text::regnamespace AND relkind = 'S' ORDER BY relname";
 
-/// The last line. A file without it is not whole.
-const COMPLETE: &str = "-- complete";
+/// The last line of the dump. A file without it is incomplete.
+const COMPLETE_MARKER: &str = "-- complete";
 
-/// What ends the rows of a table.
-const END_OF_ROWS: &str = "\\.";
+/// Ends the rows of a table in `COPY` format.
+const COPY_TERMINATOR: &str = "\\.";
 
-/// Copies the tables to a new file, which no one but its owner can read, as SQL for `psql`. Nodes may run on them
-/// meanwhile: all is as it was at one moment, and holds all that was acknowledged before this was called.
+/// Copies the tables to a new file, readable by its owner only, as SQL for `psql`. Nodes may keep running: the
+/// backup is one snapshot, and contains everything acknowledged before this call.
 ///
 /// # Errors
-/// There are no tables of ours, there is a file in `to`, there is no room, or the server goes away. Then nothing is left
+/// The schema has no tables, `to` exists, the disk is full, or the server is lost. Then no file is left
 /// in `to`.
 pub async fn backup(
     url: &str,
     options: PostgresOptions,
     to: impl AsRef<Path>,
-) -> Result<Backup, BackupError> {
+) -> Result<BackupSummary, BackupError> {
     let to = to.as_ref();
-    let (_, client, _driver) = first_look(url, &options).await?;
-    let version = schema::version_of(&client, &options.schema).await?;
+    let (_, client, _driver) = probe_server(url, &options).await?;
+    let version = schema::existing_version(&client, &options.schema).await?;
     if version == 0 {
         return Err(StoreError::Unusable(format!(
             "there are no tables in the schema {:?}",
@@ -54,24 +54,25 @@ pub async fn backup(
         ))
         .into());
     }
-    let (draft, file) = Draft::begin(to)?;
+    let (partial, file) = PartialBackup::create(to)?;
     let mut dump = Dump {
         client: &client,
         schema: &options.schema,
         out: BufWriter::new(file),
         target: to,
     };
-    let rows = dump.write(version).await?;
+    let row_counts = dump.write(version).await?;
     drop(dump);
-    let found = read_back(draft.path()).map_err(|error| failed(to, &error))?;
-    if found.as_ref() != Some(&rows) {
-        let why = "what is in the file is not what was written".to_owned();
-        return Err(StoreError::Corrupt(why).into());
+    let dumped_counts =
+        count_dumped_rows(partial.temp_path()).map_err(|error| write_error(to, &error))?;
+    if dumped_counts.as_ref() != Some(&row_counts) {
+        let reason = "backup verification failed: row counts in the file differ".to_owned();
+        return Err(StoreError::Corrupt(reason).into());
     }
-    Ok(Backup {
-        schema: count("a version", i64::from(version))?,
-        bytes: draft.finish()?,
-        rows,
+    Ok(BackupSummary {
+        schema: int_from_column("a version", i64::from(version))?,
+        bytes: partial.finish()?,
+        rows: row_counts,
     })
 }
 
@@ -83,18 +84,21 @@ struct Dump<'a> {
 }
 
 impl Dump<'_> {
-    /// Writes all of it; answers how many rows each table has.
+    /// Writes the whole dump; returns the row count of each table.
     async fn write(&mut self, version: i32) -> Result<Vec<(String, u64)>, BackupError> {
-        let refused = |error: tokio_postgres::Error| fault::answer(&error);
-        self.client.batch_execute(BEGIN).await.map_err(refused)?;
-        let tables = self.client.query(TABLES, &[&self.schema]).await;
+        let to_error = |error: tokio_postgres::Error| error::to_store_error(&error);
+        self.client
+            .batch_execute(BEGIN_SNAPSHOT)
+            .await
+            .map_err(to_error)?;
+        let tables = self.client.query(LIST_TABLES, &[&self.schema]).await;
         let tables: Vec<(String, String)> = tables
-            .map_err(refused)?
+            .map_err(to_error)?
             .iter()
             .map(|row| (row.get(0), row.get(1)))
             .collect();
         let schema = self.schema;
-        self.line(&format!(
+        self.write_line(&format!(
             "-- Interzone: schema {schema}, version {version}. Restore it with: psql --file=THIS DATABASE\n\
              \\set ON_ERROR_STOP on\n\
              BEGIN;\n\
@@ -103,94 +107,97 @@ impl Dump<'_> {
              CREATE SCHEMA \"{schema}\";\n\
              SET LOCAL search_path = \"{schema}\";\n\
              {};",
-            schema::META
+            schema::CREATE_META_TABLE
         ))?;
-        for sql in schema::made_until(version) {
-            self.line(sql)?;
+        for sql in schema::migrations_until(version) {
+            self.write_line(sql)?;
         }
-        let names: Vec<String> = tables.iter().map(|(name, _)| quoted(name)).collect();
-        self.line(&format!("TRUNCATE {};", names.join(", ")))?;
+        let names: Vec<String> = tables.iter().map(|(name, _)| quote_ident(name)).collect();
+        self.write_line(&format!("TRUNCATE {};", names.join(", ")))?;
         let mut rows = Vec::with_capacity(tables.len());
         for (name, columns) in tables {
-            let number = self.copy(&name, &columns).await?;
+            let number = self.copy_table(&name, &columns).await?;
             rows.push((name, number));
         }
-        // They go on while the tables stand still, and so are ahead of them, which harms nothing.
-        let sequences = self.client.query(SEQUENCES, &[&self.schema]).await;
-        for row in sequences.map_err(refused)? {
-            let name = quoted(row.get(0));
+        // Sequences are not part of the snapshot and may be ahead of the tables, which is harmless.
+        let sequences = self.client.query(LIST_SEQUENCES, &[&self.schema]).await;
+        for row in sequences.map_err(to_error)? {
+            let name = quote_ident(row.get(0));
             let sql = format!("SELECT last_value, is_called FROM {name}");
-            let state = self.client.query_one(&sql, &[]).await.map_err(refused)?;
+            let state = self.client.query_one(&sql, &[]).await.map_err(to_error)?;
             let (last, is_called): (i64, bool) = (state.get(0), state.get(1));
-            self.line(&format!(
+            self.write_line(&format!(
                 "SELECT pg_catalog.setval('{name}', {last}, {is_called});"
             ))?;
         }
-        self.client.batch_execute("COMMIT").await.map_err(refused)?;
-        self.line("COMMIT;")?;
-        self.line(COMPLETE)?;
+        self.client
+            .batch_execute("COMMIT")
+            .await
+            .map_err(to_error)?;
+        self.write_line("COMMIT;")?;
+        self.write_line(COMPLETE_MARKER)?;
         self.out
             .flush()
-            .map_err(|error| failed(self.target, &error))?;
+            .map_err(|error| write_error(self.target, &error))?;
         Ok(rows)
     }
 
-    /// Writes the rows of a table, and looks whether they are all.
-    async fn copy(&mut self, name: &str, columns: &str) -> Result<u64, BackupError> {
-        let refused = |error: tokio_postgres::Error| fault::answer(&error);
-        let table = quoted(name);
-        self.line(&format!("COPY {table} ({columns}) FROM stdin;"))?;
+    /// Writes the rows of a table and checks that none is missing.
+    async fn copy_table(&mut self, name: &str, columns: &str) -> Result<u64, BackupError> {
+        let to_error = |error: tokio_postgres::Error| error::to_store_error(&error);
+        let table = quote_ident(name);
+        self.write_line(&format!("COPY {table} ({columns}) FROM stdin;"))?;
         let sql = format!("COPY {table} ({columns}) TO STDOUT");
-        let stream = self.client.copy_out(&sql).await.map_err(refused)?;
+        let stream = self.client.copy_out(&sql).await.map_err(to_error)?;
         let mut stream = std::pin::pin!(stream);
         let mut rows = 0;
-        while let Some(bytes) = stream.try_next().await.map_err(refused)? {
-            // Within a value it is spelled by other letters.
+        while let Some(bytes) = stream.try_next().await.map_err(to_error)? {
+            // Newlines within values are escaped, so each one ends a row.
             rows += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
             let written = self.out.write_all(&bytes);
-            written.map_err(|error| failed(self.target, &error))?;
+            written.map_err(|error| write_error(self.target, &error))?;
         }
-        self.line(END_OF_ROWS)?;
+        self.write_line(COPY_TERMINATOR)?;
         let sql = format!("SELECT count(*) FROM {table}");
-        let counted = self.client.query_one(&sql, &[]).await.map_err(refused)?;
-        if count::<u64>("a count", counted.get(0))? == rows {
+        let counted = self.client.query_one(&sql, &[]).await.map_err(to_error)?;
+        if int_from_column::<u64>("a count", counted.get(0))? == rows {
             Ok(rows)
         } else {
-            let why = format!("not all rows of {name} were read");
-            Err(StoreError::Corrupt(why).into())
+            let reason = format!("backup is incomplete: not all rows of {name} were read");
+            Err(StoreError::Corrupt(reason).into())
         }
     }
 
-    fn line(&mut self, text: &str) -> Result<(), BackupError> {
+    fn write_line(&mut self, text: &str) -> Result<(), BackupError> {
         let written = writeln!(self.out, "{text}");
-        written.map_err(|error| failed(self.target, &error))
+        written.map_err(|error| write_error(self.target, &error))
     }
 }
 
-fn quoted(name: &str) -> String {
+fn quote_ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// How many rows each table has in a file, if the file is whole.
-fn read_back(path: &Path) -> std::io::Result<Option<Vec<(String, u64)>>> {
+/// Counts the rows of each table in a dump; `None` if the dump is incomplete.
+fn count_dumped_rows(path: &Path) -> std::io::Result<Option<Vec<(String, u64)>>> {
     let mut file = BufReader::new(File::open(path)?);
-    let (mut rows, mut within, mut line) = (Vec::new(), false, Vec::new());
+    let (mut rows, mut is_in_rows, mut line) = (Vec::new(), false, Vec::new());
     loop {
-        let is_complete = line.strip_suffix(b"\n") == Some(COMPLETE.as_bytes());
+        let is_complete = line.strip_suffix(b"\n") == Some(COMPLETE_MARKER.as_bytes());
         line.clear();
         if file.read_until(b'\n', &mut line)? == 0 {
             return Ok(is_complete.then_some(rows));
         }
         let head = line.strip_prefix(b"COPY \"").unwrap_or_default();
-        if within {
-            within = line.strip_suffix(b"\n") != Some(END_OF_ROWS.as_bytes());
-            if let (true, Some((_, number))) = (within, rows.last_mut()) {
+        if is_in_rows {
+            is_in_rows = line.strip_suffix(b"\n") != Some(COPY_TERMINATOR.as_bytes());
+            if let (true, Some((_, number))) = (is_in_rows, rows.last_mut()) {
                 *number += 1;
             }
         } else if let Some(end) = head.iter().position(|byte| *byte == b'"') {
             let (name, _) = head.split_at(end);
             rows.push((String::from_utf8_lossy(name).into_owned(), 0));
-            within = true;
+            is_in_rows = true;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Opening connections: encryption, and the settings that every connection has.
+//! Opens connections: TLS, and the session settings of every connection.
 
-use super::fault;
-use super::options::{PostgresOptions, Target};
+use super::error;
+use super::options::{ConnectTarget, PostgresOptions};
 use deadpool_postgres::{
     Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
@@ -18,52 +18,55 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Where systems keep the certificates that they trust.
-const SYSTEM_CERTIFICATES: [&str; 4] = [
+/// Usual locations of the system's trusted CA certificates.
+const SYSTEM_CA_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
 
-/// How statements are planned. PostgreSQL takes no hint in a statement, and keeps the plan that it made for one when the
-/// tables held next to nothing, where reading and joining whole tables is cheapest, until it next gathers statistics; a
-/// store can grow a lot until then. Every statement has an index that serves it, and every join looks up a few rows by their
-/// keys; tests see that it is done so. Compiling plans takes longer than running any of these.
-pub const PLANNER: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
+/// Planner settings. PostgreSQL has no hints in statements, and keeps the plan that it made when the tables
+/// were nearly empty, where sequential scans and hash joins are cheapest, until the next ANALYZE; a store can
+/// grow a lot until then. Every statement has an index that serves it, and every join looks up a few rows by
+/// key; tests check that these plans are used. JIT compilation takes longer than running any of the statements.
+pub const PLANNER_SETTINGS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
     SET enable_mergejoin = off; SET enable_material = off; SET jit = off";
 
-/// A server older than this lacks what we use.
-const OLDEST: i32 = 15;
+/// Oldest supported major version of the server.
+const MIN_SERVER_VERSION: i32 = 15;
 
-/// Opens connections that are all alike.
+/// Opens connections with the same configuration.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) config: Config,
     tls: Option<MakeRustlsConnect>,
-    /// Run first on every connection.
+    /// Statements run first on every connection.
     settings: Arc<str>,
 }
 
 impl Connector {
-    pub(super) fn new(target: &Target, options: &PostgresOptions) -> Result<Self, StoreError> {
-        let tls = if target.plain {
+    pub(super) fn new(
+        target: &ConnectTarget,
+        options: &PostgresOptions,
+    ) -> Result<Self, StoreError> {
+        let tls = if target.is_plaintext {
             None
         } else {
-            Some(encryption(target.ca_file.as_deref())?)
+            Some(tls_connector(target.ca_file.as_deref())?)
         };
-        // A transaction whose node hangs gives its locks back.
-        let abandoned = options.statement_timeout.saturating_mul(2);
+        // The server ends the transaction of a node that hangs, which frees its locks.
+        let idle_timeout = options.statement_timeout.saturating_mul(2);
         let settings = format!(
             "SET search_path = \"{}\"; SET statement_timeout = {}; SET lock_timeout = {}; \
              SET idle_in_transaction_session_timeout = {}; SET client_min_messages = warning; \
-             SET timezone = 'UTC'; {PLANNER}; SET default_transaction_isolation = 'read committed'; \
+             SET timezone = 'UTC'; {PLANNER_SETTINGS}; SET default_transaction_isolation = 'read committed'; \
              SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') = 'off'",
             options.schema,
             options.statement_timeout.as_millis().max(1),
             options.lock_timeout.as_millis().max(1),
-            abandoned.as_millis().max(1),
+            idle_timeout.as_millis().max(1),
         );
         Ok(Self {
             config: target.config.clone(),
@@ -72,30 +75,30 @@ impl Connector {
         })
     }
 
-    /// Opens a connection; what the server says unasked goes to `heard`.
+    /// Opens a connection; `NOTIFY` payloads go to `notifications`.
     pub(super) async fn open(
         &self,
-        heard: Option<mpsc::UnboundedSender<String>>,
+        notifications: Option<mpsc::UnboundedSender<String>>,
     ) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
         let (client, driver) = match &self.tls {
-            None => start(&self.config, NoTls, heard).await?,
-            Some(tls) => start(&self.config, tls.clone(), heard).await?,
+            None => connect_and_spawn(&self.config, NoTls, notifications).await?,
+            Some(tls) => connect_and_spawn(&self.config, tls.clone(), notifications).await?,
         };
-        let driver = AbortUnlessKept(Some(driver));
+        let driver = AbortOnDrop(Some(driver));
         client.batch_execute(&self.settings).await?;
-        Ok((client, driver.keep()))
+        Ok((client, driver.disarm()))
     }
 
-    /// The pool of connections that calls use.
+    /// Creates the connection pool.
     pub(super) fn pool(&self, options: &PostgresOptions) -> Result<Pool, StoreError> {
-        let how = ManagerConfig {
+        let manager_config = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
         let wait = Some(options.acquire_timeout);
         Pool::builder(Manager::from_connect(
             self.config.clone(),
             self.clone(),
-            how,
+            manager_config,
         ))
         .max_size(options.pool_size.max(1))
         .runtime(Runtime::Tokio1)
@@ -108,8 +111,8 @@ impl Connector {
         .map_err(|error| StoreError::Unusable(error.to_string()))
     }
 
-    /// Looks at the server before anything is built on it.
-    pub(super) async fn inspect(&self, client: &Client) -> Result<(), StoreError> {
+    /// Checks that the server is supported: version, encoding, writable.
+    pub(super) async fn check_server(&self, client: &Client) -> Result<(), StoreError> {
         let row = client
             .query_one(
                 "SELECT current_setting('server_version_num')::int / 10000,
@@ -119,25 +122,25 @@ impl Connector {
                 &[],
             )
             .await
-            .map_err(|error| fault::answer(&error))?;
+            .map_err(|error| error::to_store_error(&error))?;
         let (version, encoding): (i32, &str) = (row.get(0), row.get(1));
-        if version < OLDEST {
+        if version < MIN_SERVER_VERSION {
             return Err(StoreError::Unusable(format!(
-                "PostgreSQL {version} is too old: {OLDEST} or newer is needed"
+                "PostgreSQL {version} is too old: version {MIN_SERVER_VERSION} or newer is required"
             )));
         }
         if encoding != "UTF8" {
             return Err(StoreError::Unusable(format!(
-                "the database is encoded in {encoding}: it must be UTF8"
+                "the database encoding is {encoding}: it must be UTF8"
             )));
         }
         if row.get::<_, bool>(2) {
             return Err(StoreError::Unusable(
-                "the server can only be read: name the primary".to_owned(),
+                "the server is read-only: connect to the primary".to_owned(),
             ));
         }
         if !row.get::<_, bool>(3) {
-            tracing::warn!("this PostgreSQL server does not survive a crash: fsync is off");
+            tracing::warn!("PostgreSQL fsync or full_page_writes is off");
         }
         Ok(())
     }
@@ -158,10 +161,10 @@ impl Connect for Connector {
     }
 }
 
-async fn start<T>(
+async fn connect_and_spawn<T>(
     config: &Config,
     tls: T,
-    heard: Option<mpsc::UnboundedSender<String>>,
+    notifications: Option<mpsc::UnboundedSender<String>>,
 ) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error>
 where
     T: MakeTlsConnect<Socket> + Send,
@@ -170,27 +173,30 @@ where
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
     let (client, connection) = config.connect(tls).await?;
-    Ok((client, tokio::spawn(drive(connection, heard))))
+    Ok((
+        client,
+        tokio::spawn(drive_connection(connection, notifications)),
+    ))
 }
 
-/// Moves bytes until the connection ends.
-async fn drive<S>(
+/// Drives a connection until it ends, and forwards its notifications.
+async fn drive_connection<S>(
     mut connection: Connection<Socket, S>,
-    heard: Option<mpsc::UnboundedSender<String>>,
+    notifications: Option<mpsc::UnboundedSender<String>>,
 ) where
     S: tokio_postgres::tls::TlsStream + Unpin,
 {
     loop {
         match poll_fn(|context| connection.poll_message(context)).await {
             Some(Ok(AsyncMessage::Notification(notification))) => {
-                if let Some(heard) = &heard {
-                    // Nobody listens any more: the connection is about to end as well.
-                    let _ = heard.send(notification.payload().to_owned());
+                if let Some(sender) = &notifications {
+                    // The receiver is gone: the connection is about to end as well.
+                    let _ = sender.send(notification.payload().to_owned());
                 }
             }
             Some(Ok(_)) => {}
             Some(Err(error)) => {
-                tracing::debug!(error = %fault::answer(&error), "a connection ended");
+                tracing::debug!(error = %error::to_store_error(&error), "connection ended");
                 return;
             }
             None => return,
@@ -198,11 +204,11 @@ async fn drive<S>(
     }
 }
 
-/// Stops a connection's driver, unless somebody takes it over.
-pub(super) struct AbortUnlessKept(pub(super) Option<JoinHandle<()>>);
+/// Guard that aborts a connection's driver task when dropped, unless disarmed.
+pub(super) struct AbortOnDrop(pub(super) Option<JoinHandle<()>>);
 
-impl AbortUnlessKept {
-    fn keep(mut self) -> JoinHandle<()> {
+impl AbortOnDrop {
+    fn disarm(mut self) -> JoinHandle<()> {
         match self.0.take() {
             Some(driver) => driver,
             None => tokio::spawn(std::future::ready(())),
@@ -210,7 +216,7 @@ impl AbortUnlessKept {
     }
 }
 
-impl Drop for AbortUnlessKept {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(driver) = &self.0 {
             driver.abort();
@@ -218,24 +224,27 @@ impl Drop for AbortUnlessKept {
     }
 }
 
-fn encryption(ca_file: Option<&Path>) -> Result<MakeRustlsConnect, StoreError> {
-    let unusable = |why: String| StoreError::Unusable(why);
+fn tls_connector(ca_file: Option<&Path>) -> Result<MakeRustlsConnect, StoreError> {
+    let unusable = |reason: String| StoreError::Unusable(reason);
     let file = match ca_file {
         Some(file) => file,
-        None => SYSTEM_CERTIFICATES
+        None => SYSTEM_CA_FILES
             .iter()
             .map(Path::new)
             .find(|file| file.exists())
             .ok_or_else(|| {
-                unusable("no certificates to prove the server by: name a CA file".into())
+                unusable("no CA certificates found to verify the server: set a CA file".into())
             })?,
     };
     let mut roots = rustls::RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(file)
-        .map_err(|_| unusable(format!("{} cannot be read", file.display())))?;
+        .map_err(|_| unusable(format!("cannot read {}", file.display())))?;
     roots.add_parsable_certificates(certificates.filter_map(Result::ok));
     if roots.is_empty() {
-        return Err(unusable(format!("{} holds no certificate", file.display())));
+        return Err(unusable(format!(
+            "{} contains no certificate",
+            file.display()
+        )));
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,14 +1,15 @@
-//! Wakes: told to ourselves at once, and to the other nodes by `NOTIFY` a few milliseconds later.
+//! Change hints between nodes by LISTEN/NOTIFY. Local subscribers get a hint at once; other nodes get it
+//! by `NOTIFY` a few milliseconds later.
 //!
-//! One connection listens and tells. It is never the one that writes, because a transaction with a
-//! `NOTIFY` in it commits alone on the whole server. What is lost while it is down is made up for by
-//! [`Wake::Everything`]; whoever waits for wakes looks by itself now and then in any case.
+//! One dedicated connection listens and notifies. It is never one that writes, because PostgreSQL
+//! serializes the commits of transactions that contain a `NOTIFY`. Hints lost while it is down are replaced
+//! by `ChangeHint::Everything`; waiters also poll now and then in any case.
 
-use super::connect::{AbortUnlessKept, Connector};
-use super::fault;
-use super::session::backoff;
+use super::connect::{AbortOnDrop, Connector};
+use super::error;
+use super::tx_runner::backoff;
 use interzone_hub::Subject;
-use interzone_hub::ports::Wake;
+use interzone_hub::ports::ChangeHint;
 use interzone_protocol::vocab::SubscriptionId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,40 +19,40 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 
-/// How long wakes are gathered before they are told to the others.
-const GATHERING: Duration = Duration::from_millis(4);
+/// Interval during which hints are coalesced before a `NOTIFY`.
+const COALESCE_INTERVAL: Duration = Duration::from_millis(4);
 
-/// The server takes less than 8000 bytes at a time.
-const LONGEST: usize = 7_900;
+/// Payload limit; the server accepts less than 8000 bytes.
+const MAX_PAYLOAD_BYTES: usize = 7_900;
 
-/// With more than this many messages, one that says "everything" is kinder.
-const MOST: usize = 4;
+/// Maximum messages per batch; above it, one "everything changed" message is sent instead.
+const MAX_MESSAGES: usize = 4;
 
-/// How many wakes a slow receiver may be behind before it must look at everything.
-const KEPT: usize = 4_096;
+/// Capacity of the local broadcast channel; a receiver that lags further must re-read everything.
+const HINT_CHANNEL_CAPACITY: usize = 4_096;
 
-/// How long a message may take, and how often the connection is tried when nothing happens.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of sending a `NOTIFY`.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where wakes come from and go to.
-pub(super) struct Wakes {
-    local: broadcast::Sender<Wake>,
-    pending: Arc<Pending>,
+/// Publishes and receives change hints.
+pub(super) struct ChangeNotifier {
+    local: broadcast::Sender<ChangeHint>,
+    pending: Arc<OutgoingHints>,
     worker: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Pending {
-    batch: Mutex<Batch>,
+struct OutgoingHints {
+    batch: Mutex<HintBatch>,
     changed: Notify,
 }
 
-impl Wakes {
-    /// Starts listening and telling.
+impl ChangeNotifier {
+    /// Starts the task that listens and notifies.
     pub(super) fn start(connector: Connector, schema: &str, tag: u64) -> Self {
-        let (local, _) = broadcast::channel(KEPT);
-        let pending = Arc::<Pending>::default();
-        let line = Line {
+        let (local, _) = broadcast::channel(HINT_CHANNEL_CAPACITY);
+        let pending = Arc::<OutgoingHints>::default();
+        let listen_loop = ListenLoop {
             connector,
             channel: format!("interzone_{schema}"),
             tag: format!("{tag:016x}"),
@@ -61,21 +62,21 @@ impl Wakes {
         Self {
             local,
             pending,
-            worker: tokio::spawn(line.keep_up()),
+            worker: tokio::spawn(listen_loop.run()),
         }
     }
 
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<Wake> {
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<ChangeHint> {
         self.local.subscribe()
     }
 
-    /// Tells everybody.
-    pub(super) fn tell(&self, wakes: impl IntoIterator<Item = Wake>) {
+    /// Publishes hints to local subscribers and to the other nodes.
+    pub(super) fn publish(&self, hints: impl IntoIterator<Item = ChangeHint>) {
         let mut batch = self.pending.lock();
-        for wake in wakes {
-            batch.add(&wake);
-            // Nobody may be waiting here.
-            let _ = self.local.send(wake);
+        for hint in hints {
+            batch.add(&hint);
+            // There may be no local subscriber.
+            let _ = self.local.send(hint);
         }
         drop(batch);
         self.pending.changed.notify_one();
@@ -86,75 +87,75 @@ impl Wakes {
     }
 }
 
-impl Drop for Wakes {
+impl Drop for ChangeNotifier {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Pending {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Batch> {
+impl OutgoingHints {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HintBatch> {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The connection that listens and tells.
-struct Line {
+/// The background task with the LISTEN/NOTIFY connection.
+struct ListenLoop {
     connector: Connector,
     channel: String,
-    /// Begins our own messages, which come back to us and are left aside.
+    /// Prefix of our own messages, which the server sends back to us and which are ignored.
     tag: String,
-    local: broadcast::Sender<Wake>,
-    pending: Arc<Pending>,
+    local: broadcast::Sender<ChangeHint>,
+    pending: Arc<OutgoingHints>,
 }
 
-impl Line {
-    async fn keep_up(self) {
+impl ListenLoop {
+    async fn run(self) {
         let mut attempt = 0;
         loop {
-            if let Err(error) = self.be_connected(&mut attempt).await {
-                tracing::warn!(%error, "no wakes from other nodes for now");
+            if let Err(error) = self.run_connected(&mut attempt).await {
+                tracing::warn!(%error, "change notifications from other nodes interrupted");
             }
             attempt += 1;
             sleep(backoff(attempt)).await;
         }
     }
 
-    async fn be_connected(
+    async fn run_connected(
         &self,
         attempt: &mut u32,
     ) -> Result<(), interzone_hub::ports::StoreError> {
-        let (sender, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut notifications) = mpsc::unbounded_channel();
         let opened = self.connector.open(Some(sender)).await;
-        let (client, driver) = opened.map_err(|error| fault::cannot_connect(&error))?;
-        let _driver = AbortUnlessKept(Some(driver));
+        let (client, driver) = opened.map_err(|error| error::connect_error(&error))?;
+        let _driver = AbortOnDrop(Some(driver));
         let listen = format!("LISTEN \"{}\"", self.channel);
-        let asked = client.batch_execute(&listen).await;
-        asked.map_err(|error| fault::answer(&error))?;
+        let listening = client.batch_execute(&listen).await;
+        listening.map_err(|error| error::to_store_error(&error))?;
         if *attempt > 0 {
-            // What happened meanwhile, here or there, was told to nobody.
-            self.pending.lock().add(&Wake::Everything);
+            // Hints in either direction were lost while disconnected.
+            self.pending.lock().add(&ChangeHint::Everything);
             self.pending.changed.notify_one();
         }
-        let _ = self.local.send(Wake::Everything);
+        let _ = self.local.send(ChangeHint::Everything);
         *attempt = 0;
         loop {
             tokio::select! {
-                message = heard.recv() => match message {
-                    Some(message) => self.pass_on(&message),
+                message = notifications.recv() => match message {
+                    Some(message) => self.forward(&message),
                     None => return Ok(()),
                 },
                 () = self.pending.changed.notified() => {
-                    sleep(GATHERING).await;
+                    sleep(COALESCE_INTERVAL).await;
                     let messages = std::mem::take(&mut *self.pending.lock()).messages(&self.tag);
                     if messages.is_empty() {
                         continue;
                     }
                     let sql = "SELECT pg_notify($1, message) FROM unnest($2::text[]) AS message";
                     let values: [&(dyn ToSql + Sync); 2] = [&self.channel, &messages];
-                    match timeout(PATIENCE, client.execute(sql, &values)).await {
+                    match timeout(NOTIFY_TIMEOUT, client.execute(sql, &values)).await {
                         Ok(Ok(_)) => {}
-                        Ok(Err(error)) => return Err(fault::answer(&error)),
+                        Ok(Err(error)) => return Err(error::to_store_error(&error)),
                         Err(_) => return Ok(()),
                     }
                 }
@@ -162,36 +163,36 @@ impl Line {
         }
     }
 
-    fn pass_on(&self, message: &str) {
-        for wake in read(message, &self.tag) {
-            let _ = self.local.send(wake);
+    fn forward(&self, message: &str) {
+        for hint in parse_message(message, &self.tag) {
+            let _ = self.local.send(hint);
         }
     }
 }
 
-/// Wakes to be told together, each once.
+/// Hints waiting to be sent, deduplicated.
 #[derive(Default)]
-struct Batch {
+struct HintBatch {
     everything: bool,
-    plain: BTreeSet<&'static str>,
+    simple_codes: BTreeSet<&'static str>,
     subjects: BTreeMap<Subject, u64>,
     signals: BTreeSet<SubscriptionId>,
 }
 
-impl Batch {
-    fn add(&mut self, wake: &Wake) {
-        match wake {
-            Wake::Subject(subject, seq) => {
-                let known = self.subjects.entry(subject.clone()).or_default();
-                *known = (*known).max(*seq);
+impl HintBatch {
+    fn add(&mut self, hint: &ChangeHint) {
+        match hint {
+            ChangeHint::Subject(subject, seq) => {
+                let latest_seq = self.subjects.entry(subject.clone()).or_default();
+                *latest_seq = (*latest_seq).max(*seq);
             }
-            Wake::Work => drop(self.plain.insert("w")),
-            Wake::Outbox => drop(self.plain.insert("o")),
-            Wake::Subscriptions => drop(self.plain.insert("c")),
-            Wake::Signals(id) => drop(self.signals.insert(id.clone())),
-            Wake::Everything => self.everything = true,
+            ChangeHint::Work => drop(self.simple_codes.insert("w")),
+            ChangeHint::Outbox => drop(self.simple_codes.insert("o")),
+            ChangeHint::Subscriptions => drop(self.simple_codes.insert("c")),
+            ChangeHint::Signals(id) => drop(self.signals.insert(id.clone())),
+            ChangeHint::Everything => self.everything = true,
         }
-        if self.subjects.len() + self.signals.len() > LONGEST {
+        if self.subjects.len() + self.signals.len() > MAX_PAYLOAD_BYTES {
             self.everything = true;
         }
         if self.everything {
@@ -202,54 +203,57 @@ impl Batch {
         }
     }
 
-    /// One line for each, in messages that begin with the tag.
+    /// Encodes one line per hint, in messages that begin with the tag.
     fn messages(self, tag: &str) -> Vec<String> {
         if self.everything {
             return vec![format!("{tag}\n*")];
         }
-        let plain = self.plain.iter().map(|word| (*word).to_owned());
+        let simple_codes = self.simple_codes.iter().map(|code| (*code).to_owned());
         let subjects = self.subjects.iter();
         let subjects = subjects.map(|(subject, seq)| format!("e{seq} {}", subject.key()));
         let signals = self.signals.iter().map(|id| format!("s{id}"));
         let mut messages: Vec<String> = Vec::new();
-        for line in plain.chain(subjects).chain(signals) {
+        for line in simple_codes.chain(subjects).chain(signals) {
             match messages.last_mut() {
-                Some(message) if message.len() + 1 + line.len() <= LONGEST => {
+                Some(message) if message.len() + 1 + line.len() <= MAX_PAYLOAD_BYTES => {
                     message.push('\n');
                     message.push_str(&line);
                 }
                 _ => messages.push(format!("{tag}\n{line}")),
             }
         }
-        if messages.len() > MOST {
+        if messages.len() > MAX_MESSAGES {
             return vec![format!("{tag}\n*")];
         }
         messages
     }
 }
 
-/// What a message says, unless it is our own. What cannot be read may be anything.
-fn read(message: &str, own: &str) -> Vec<Wake> {
+/// Parses a message, unless it is our own. An unreadable line becomes `Everything`.
+fn parse_message(message: &str, own: &str) -> Vec<ChangeHint> {
     let mut lines = message.split('\n');
     if lines.next() == Some(own) {
         return Vec::new();
     }
     lines
-        .map(|line| read_line(line).unwrap_or(Wake::Everything))
+        .map(|line| parse_line(line).unwrap_or(ChangeHint::Everything))
         .collect()
 }
 
-fn read_line(line: &str) -> Option<Wake> {
+fn parse_line(line: &str) -> Option<ChangeHint> {
     match line {
-        "w" => Some(Wake::Work),
-        "o" => Some(Wake::Outbox),
-        "c" => Some(Wake::Subscriptions),
+        "w" => Some(ChangeHint::Work),
+        "o" => Some(ChangeHint::Outbox),
+        "c" => Some(ChangeHint::Subscriptions),
         _ => {
             if let Some(id) = line.strip_prefix('s') {
-                return SubscriptionId::new(id).ok().map(Wake::Signals);
+                return SubscriptionId::new(id).ok().map(ChangeHint::Signals);
             }
             let (seq, key) = line.strip_prefix('e')?.split_once(' ')?;
-            Some(Wake::Subject(Subject::from_key(key)?, seq.parse().ok()?))
+            Some(ChangeHint::Subject(
+                Subject::from_key(key)?,
+                seq.parse().ok()?,
+            ))
         }
     }
 }
@@ -263,58 +267,62 @@ mod tests {
         Subject::Task(TaskId::new(id).unwrap())
     }
 
-    fn batch(wakes: &[Wake]) -> Batch {
-        let mut batch = Batch::default();
-        wakes.iter().for_each(|wake| batch.add(wake));
+    fn batch(hints: &[ChangeHint]) -> HintBatch {
+        let mut batch = HintBatch::default();
+        hints.iter().for_each(|wake| batch.add(wake));
         batch
     }
 
     #[test]
-    fn wakes_are_told_once_and_read_back() {
-        let signals = Wake::Signals(SubscriptionId::new("s 1").unwrap());
-        let wakes = [
-            Wake::Outbox,
-            Wake::Work,
-            Wake::Work,
-            Wake::Subscriptions,
-            Wake::Subject(subject("a b/c"), 3),
-            Wake::Subject(subject("a b/c"), 2),
+    fn duplicate_hints_are_sent_once_and_parsed() {
+        let signals = ChangeHint::Signals(SubscriptionId::new("s 1").unwrap());
+        let hints = [
+            ChangeHint::Outbox,
+            ChangeHint::Work,
+            ChangeHint::Work,
+            ChangeHint::Subscriptions,
+            ChangeHint::Subject(subject("a b/c"), 3),
+            ChangeHint::Subject(subject("a b/c"), 2),
             signals.clone(),
         ];
-        let messages = batch(&wakes).messages("me");
+        let messages = batch(&hints).messages("me");
         assert_eq!(messages.len(), 1);
-        let read_back = read(&messages[0], "you");
+        let read_back = parse_message(&messages[0], "you");
         let expected = [
-            Wake::Subscriptions,
-            Wake::Outbox,
-            Wake::Work,
-            Wake::Subject(subject("a b/c"), 3),
+            ChangeHint::Subscriptions,
+            ChangeHint::Outbox,
+            ChangeHint::Work,
+            ChangeHint::Subject(subject("a b/c"), 3),
             signals,
         ];
         assert_eq!(read_back, expected);
-        assert_eq!(read(&messages[0], "me"), []);
+        assert_eq!(parse_message(&messages[0], "me"), []);
     }
 
     #[test]
-    fn messages_stay_within_their_limit() {
-        let wake = |n: usize| Wake::Subject(subject(&format!("{n:0>200}")), 1);
-        let some: Vec<Wake> = (0..100).map(wake).collect();
+    fn messages_stay_within_payload_limit() {
+        let hint = |n: usize| ChangeHint::Subject(subject(&format!("{n:0>200}")), 1);
+        let some: Vec<ChangeHint> = (0..100).map(hint).collect();
         let messages = batch(&some).messages("me");
-        assert!(messages.len() > 1 && messages.len() <= MOST);
-        assert!(messages.iter().all(|message| message.len() <= LONGEST));
-        let read_back: usize = messages.iter().map(|m| read(m, "you").len()).sum();
+        assert!(messages.len() > 1 && messages.len() <= MAX_MESSAGES);
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.len() <= MAX_PAYLOAD_BYTES)
+        );
+        let read_back: usize = messages.iter().map(|m| parse_message(m, "you").len()).sum();
         assert_eq!(read_back, 100);
-        let many: Vec<Wake> = (0..1_000).map(wake).collect();
+        let many: Vec<ChangeHint> = (0..1_000).map(hint).collect();
         assert_eq!(batch(&many).messages("me"), ["me\n*"]);
-        let far_too_many: Vec<Wake> = (0..10_000).map(wake).collect();
+        let far_too_many: Vec<ChangeHint> = (0..10_000).map(hint).collect();
         assert_eq!(batch(&far_too_many).messages("me"), ["me\n*"]);
         assert!(batch(&[]).messages("me").is_empty());
     }
 
     #[test]
-    fn what_cannot_be_read_may_be_anything() {
+    fn unreadable_message_means_everything_changed() {
         for odd in ["you\n*", "you\n?", "you\ne x", "you\ns"] {
-            assert_eq!(read(odd, "me"), [Wake::Everything], "{odd}");
+            assert_eq!(parse_message(odd, "me"), [ChangeHint::Everything], "{odd}");
         }
     }
 }

@@ -1,31 +1,35 @@
-//! What each operation of a commit is in SQL.
+//! SQL statements of each operation of a commit.
 
-use super::moments::{PostgresClock, now_or_server};
-use super::pipeline::{Param, Step};
-use super::talks::note;
-use super::text;
-use super::turns::{QUEUE_WORK, TakenTurns};
-use super::work::AT_ONCE;
-use crate::codec::{column, event_text, flow, message_text, rank, to_text};
-use interzone_hub::ports::{ClaimKey, Commit, Op, StoreError};
-use interzone_hub::{OutboxEntry, Push, Signal, SignalBody, Stream, Subscription, Task, turn_cost};
+use super::clock::{PostgresClock, now_or_server};
+use super::conversations::record_thread;
+use super::fair_turns::{ClaimedTurns, QUEUE_WORK};
+use super::pipeline::{Param, PipelineStep};
+use super::text_encoding;
+use super::work_queue::DUE_AT_ONCE;
+use crate::codec::{
+    event_json, flow_key, int_to_column, message_json, priority_rank, to_json_text,
+};
+use interzone_hub::ports::{Commit, IdempotencyClaim, Op, StoreError};
+use interzone_hub::{
+    OutboxEntry, PushSubscription, Signal, SignalBody, Stream, Subscription, Task, turn_cost,
+};
 use interzone_protocol::vocab::{Priority, Timestamp};
 
-/// What it means if a step touches no row.
-pub(super) enum IfNone {
-    /// Nothing.
-    Fine,
-    /// Somebody was first.
+/// Meaning of a step that affects no row.
+pub(super) enum OnZeroRows {
+    /// Not an error.
+    Ignore,
+    /// Another writer was first.
     Conflict,
-    /// The lease is gone.
+    /// The lease was lost (fencing).
     Fenced,
-    /// There are newer subscriptions.
-    Stale,
-    /// The key is taken.
-    Claimed(String),
+    /// The caller's subscriptions are outdated.
+    StaleSubscriptions,
+    /// The idempotency key is taken.
+    KeyTaken(String),
 }
 
-pub(super) type Checked<'a> = (Step<'a>, IfNone);
+pub(super) type CheckedStep<'a> = (PipelineStep<'a>, OnZeroRows);
 
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
@@ -34,106 +38,117 @@ macro_rules! params {
 }
 pub(super) use params;
 
-pub(super) fn step<'a>(sql: &'static str, params: Vec<Param<'a>>, none: IfNone) -> Checked<'a> {
-    (Step { sql, params }, none)
+pub(super) fn checked_step<'a>(
+    sql: &'static str,
+    params: Vec<Param<'a>>,
+    none: OnZeroRows,
+) -> CheckedStep<'a> {
+    (PipelineStep { sql, params }, none)
 }
 
-/// The steps of one operation.
-pub(super) fn steps<'a>(
+/// Returns the steps of one operation.
+pub(super) fn op_steps<'a>(
     commit: &'a Commit,
     op: &'a Op,
     clock: PostgresClock,
-    turns: &TakenTurns,
-) -> Result<Vec<Checked<'a>>, StoreError> {
+    turns: &ClaimedTurns,
+) -> Result<Vec<CheckedStep<'a>>, StoreError> {
     let at = commit.at.as_millis();
     Ok(match op {
-        Op::Claim(claim) => vec![take_claim(claim, commit.at, clock)],
+        Op::ClaimKey(claim) => vec![claim_key(claim, commit.at, clock)],
         Op::CreateTask(task) => vec![write_task(task, CREATE_TASK)?],
         Op::UpdateTask(task) => vec![write_task(task, UPDATE_TASK)?],
-        Op::NoteQuestion { task_id, asking } => vec![note(task_id, asking, at)],
+        Op::RecordThread {
+            task_id,
+            origin: asking,
+        } => vec![record_thread(task_id, asking, at)],
         Op::AddMessage {
             task_id,
             index,
             message,
-        } => vec![step(
+        } => vec![checked_step(
             "INSERT INTO messages (task_id, place, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-            params![task_id.as_str(), i64::from(*index), message_text(message)?],
-            IfNone::Conflict,
+            params![task_id.as_str(), i64::from(*index), message_json(message)?],
+            OnZeroRows::Conflict,
         )],
         Op::ReplaceMessage {
             task_id,
             index,
             message,
-        } => vec![step(
+        } => vec![checked_step(
             "UPDATE messages SET body = $3 WHERE task_id = $1 AND place = $2",
-            params![task_id.as_str(), i64::from(*index), message_text(message)?],
-            IfNone::Conflict,
+            params![task_id.as_str(), i64::from(*index), message_json(message)?],
+            OnZeroRows::Conflict,
         )],
         Op::PutArtifact {
             task_id,
             artifact_id,
             artifact,
-        } => vec![step(
+        } => vec![checked_step(
             "INSERT INTO artifacts (task_id, artifact_id, body) VALUES ($1, $2, $3)
              ON CONFLICT (task_id, artifact_id) DO UPDATE SET body = excluded.body",
-            params![task_id.as_str(), artifact_id.as_str(), to_text(artifact)?],
-            IfNone::Fine,
+            params![
+                task_id.as_str(),
+                artifact_id.as_str(),
+                to_json_text(artifact)?
+            ],
+            OnZeroRows::Ignore,
         )],
-        // Written before all others.
+        // Written before all other operations, by `blob_steps`.
         Op::PutBlob { .. } => Vec::new(),
         Op::CreateStream(stream) => vec![write_stream(stream, CREATE_STREAM)?],
         Op::UpdateStream(stream) => vec![write_stream(stream, UPDATE_STREAM)?],
-        Op::AppendEvent(event) => vec![step(
+        Op::AppendEvent(event) => vec![checked_step(
             "INSERT INTO events (subject, seq, at, body) VALUES ($1, $2, $3, $4)
              ON CONFLICT DO NOTHING",
             params![
                 event.subject.key(),
-                column(event.seq),
+                int_to_column(event.seq),
                 at,
-                event_text(&event.body, None)?
+                event_json(&event.body, None)?
             ],
-            IfNone::Conflict,
+            OnZeroRows::Conflict,
         )],
-        Op::QueueWork {
+        Op::EnqueueWork {
             task_id,
             agent,
             owner,
             priority,
             due_at,
-        } => vec![step(
+        } => vec![checked_step(
             QUEUE_WORK,
             params![
                 task_id.as_str(),
                 agent.as_str(),
-                rank(*priority),
-                clock.between(commit.at, *due_at),
-                clock.now(commit.at),
-                AT_ONCE,
-                flow(owner, *priority),
+                priority_rank(*priority),
+                clock.millis_between(commit.at, *due_at),
+                clock.now_param(commit.at),
+                DUE_AT_ONCE,
+                flow_key(owner, *priority),
                 turn_cost(*priority),
                 turns.greatest(agent),
                 Priority::ALL.map(turn_cost).to_vec()
             ],
-            IfNone::Conflict,
+            OnZeroRows::Conflict,
         )],
-        Op::EndWork(task_id) => vec![step(
+        Op::DequeueWork(task_id) => vec![checked_step(
             "DELETE FROM work WHERE task_id = $1",
             params![task_id.as_str()],
-            IfNone::Fine,
+            OnZeroRows::Ignore,
         )],
-        Op::Enqueue(entry) => vec![enqueue(entry, commit.at, clock)],
-        Op::PutPush(push) => vec![put_push(push)?],
-        Op::RemovePush { task_id, id } => vec![step(
+        Op::EnqueueOutbox(entry) => vec![enqueue(entry, commit.at, clock)],
+        Op::PutPushSubscription(push) => vec![put_push(push)?],
+        Op::RemovePushSubscription { task_id, id } => vec![checked_step(
             "DELETE FROM pushes WHERE task_id = $1 AND id = $2",
             params![task_id.as_str(), id.as_str()],
-            IfNone::Fine,
+            OnZeroRows::Ignore,
         )],
         Op::CreateSubscription(subscription) => vec![
             write_subscription(subscription, at, CREATE_SUBSCRIPTION)?,
-            step(
+            checked_step(
                 "INSERT INTO cursors (subscription_id, seq) VALUES ($1, 0) ON CONFLICT DO NOTHING",
                 params![subscription.id.as_str()],
-                IfNone::Fine,
+                OnZeroRows::Ignore,
             ),
             raise_epoch(),
         ],
@@ -142,10 +157,14 @@ pub(super) fn steps<'a>(
             raise_epoch(),
         ],
         Op::RemoveSubscription(id) => {
-            let remove = |sql| step(sql, params![id.as_str()], IfNone::Fine);
+            let remove = |sql| checked_step(sql, params![id.as_str()], OnZeroRows::Ignore);
             vec![
                 remove("DELETE FROM cursors WHERE subscription_id = $1"),
-                step(REMOVE_DELIVERIES, params![vec![id.as_str()]], IfNone::Fine),
+                checked_step(
+                    REMOVE_DELIVERIES,
+                    params![vec![id.as_str()]],
+                    OnZeroRows::Ignore,
+                ),
                 remove("DELETE FROM subscriptions WHERE id = $1"),
                 raise_epoch(),
             ]
@@ -157,9 +176,9 @@ pub(super) fn steps<'a>(
     })
 }
 
-/// The blobs of a commit, in an order that is the same for everybody: two that bring the same blobs
-/// must not wait for each other crosswise.
-pub(super) fn blobs(commit: &Commit) -> Vec<Checked<'_>> {
+/// Steps that write the blobs of a commit, in a fixed order: two transactions with the same blobs
+/// must not deadlock.
+pub(super) fn blob_steps(commit: &Commit) -> Vec<CheckedStep<'_>> {
     let mut blobs: Vec<_> = commit
         .ops
         .iter()
@@ -172,30 +191,30 @@ pub(super) fn blobs(commit: &Commit) -> Vec<Checked<'_>> {
     let steps = blobs.into_iter().flat_map(|(blob, subject)| {
         let id = blob.id.as_bytes().as_slice();
         [
-            step(
+            checked_step(
                 "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                 params![id, blob.bytes.as_bytes()],
-                IfNone::Fine,
+                OnZeroRows::Ignore,
             ),
-            step(
+            checked_step(
                 "INSERT INTO blob_refs (subject, blob_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                 params![subject.key(), id],
-                IfNone::Fine,
+                OnZeroRows::Ignore,
             ),
         ]
     });
     steps.collect()
 }
 
-/// Removes all deliveries of these subscriptions, and the signals that nobody else has.
+/// Removes all deliveries of these subscriptions, and the signals left without deliveries.
 pub(super) const REMOVE_DELIVERIES: &str = "
     WITH gone AS (DELETE FROM deliveries WHERE subscription_id = ANY ($1::text[]) RETURNING signal)
     DELETE FROM signals WHERE number = ANY (ARRAY(SELECT signal FROM gone)) AND NOT (SELECT EXISTS (
         SELECT FROM deliveries
         WHERE signal = signals.number AND subscription_id <> ALL ($1::text[])))";
 
-fn take_claim(claim: &ClaimKey, at: Timestamp, clock: PostgresClock) -> Checked<'_> {
-    step(
+fn claim_key(claim: &IdempotencyClaim, at: Timestamp, clock: PostgresClock) -> CheckedStep<'_> {
+    checked_step(
         concat!(
             "INSERT INTO claims (key_hash, value, expires_at) VALUES ($1, $2, ",
             now_or_server!("$4"),
@@ -205,12 +224,12 @@ fn take_claim(claim: &ClaimKey, at: Timestamp, clock: PostgresClock) -> Checked<
             now_or_server!("$4")
         ),
         params![
-            text::hash(&claim.key),
-            text::escaped(&claim.value),
-            clock.between(at, claim.expires_at),
-            clock.now(at)
+            text_encoding::index_hash(&claim.key),
+            text_encoding::escape_nul(&claim.value),
+            clock.millis_between(at, claim.expires_at),
+            clock.now_param(at)
         ],
-        IfNone::Claimed(claim.key.clone()),
+        OnZeroRows::KeyTaken(claim.key.clone()),
     )
 }
 
@@ -226,27 +245,27 @@ const UPDATE_TASK: &str = "
         revision = $12, seq = $13, messages = $14, artifacts = $15, pushes = $16, log_gone = false
     WHERE id = $1 AND revision = $12::bigint - 1";
 
-fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<Checked<'a>, StoreError> {
-    let status = task.status.as_ref().map(to_text).transpose()?;
+fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<CheckedStep<'a>, StoreError> {
+    let status = task.status_message.as_ref().map(to_json_text).transpose()?;
     let params = params![
         task.id.as_str(),
         task.context_id.as_str(),
         task.owner.as_str(),
         task.agent.as_str(),
         task.state.name(),
-        rank(task.priority),
+        priority_rank(task.priority),
         task.metadata.as_ref().map(|metadata| metadata.as_str()),
         status,
         task.created_at.as_millis(),
         task.updated_at.as_millis(),
         task.finished_at.map(|at| at.as_millis()),
-        column(task.revision),
-        column(task.seq),
-        i64::from(task.messages),
-        i64::from(task.artifacts),
-        i64::from(task.pushes),
+        int_to_column(task.revision),
+        int_to_column(task.seq),
+        i64::from(task.message_count),
+        i64::from(task.artifact_count),
+        i64::from(task.push_count),
     ];
-    Ok(step(sql, params, IfNone::Conflict))
+    Ok(checked_step(sql, params, OnZeroRows::Conflict))
 }
 
 const CREATE_STREAM: &str = "
@@ -260,25 +279,25 @@ const UPDATE_STREAM: &str = "
         updated_at = $7, closed_at = $8, revision = $9, seq = $10, log_gone = false
     WHERE id = $1 AND revision = $9::bigint - 1";
 
-fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<Checked<'a>, StoreError> {
+fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<CheckedStep<'a>, StoreError> {
     let params = params![
         stream.id.as_str(),
         stream.owner.as_str(),
-        to_text(&stream.participants)?,
+        to_json_text(&stream.participants)?,
         stream.state.name(),
         stream.metadata.as_ref().map(|metadata| metadata.as_str()),
         stream.created_at.as_millis(),
         stream.updated_at.as_millis(),
         stream.closed_at.map(|at| at.as_millis()),
-        column(stream.revision),
-        column(stream.seq),
+        int_to_column(stream.revision),
+        int_to_column(stream.seq),
     ];
-    Ok(step(sql, params, IfNone::Conflict))
+    Ok(checked_step(sql, params, OnZeroRows::Conflict))
 }
 
-/// Whether it is first in its group is certain, because the group is locked.
-fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> Checked<'_> {
-    step(
+/// Enqueues an outbox entry. Whether it is first in its group is certain, because the group is locked.
+fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> CheckedStep<'_> {
+    checked_step(
         concat!(
             "INSERT INTO outbox (id, channel, channel_hash, key, key_hash, group_name, group_hash, owner,
              subject, payload, created_at, due_at, attempt, error, first)
@@ -290,27 +309,27 @@ fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> Checked<
         ),
         params![
             entry.id.as_str(),
-            text::escaped(&entry.channel),
-            text::hash(&entry.channel),
-            text::escaped(&entry.key),
-            text::hash_of_pair(&entry.channel, &entry.key),
-            entry.group.as_deref().map(text::escaped),
-            entry.group.as_deref().map(text::hash),
+            text_encoding::escape_nul(&entry.channel),
+            text_encoding::index_hash(&entry.channel),
+            text_encoding::escape_nul(&entry.key),
+            text_encoding::index_hash_pair(&entry.channel, &entry.key),
+            entry.group.as_deref().map(text_encoding::escape_nul),
+            entry.group.as_deref().map(text_encoding::index_hash),
             entry.owner.as_str(),
             entry.subject.as_ref().map(|subject| subject.key()),
             entry.payload.as_str(),
             entry.created_at.as_millis(),
-            clock.between(at, entry.due_at),
+            clock.millis_between(at, entry.due_at),
             i64::from(entry.attempt),
-            entry.error.as_deref().map(text::escaped),
-            clock.now(at),
+            entry.error.as_deref().map(text_encoding::escape_nul),
+            clock.now_param(at),
         ],
-        IfNone::Fine,
+        OnZeroRows::Ignore,
     )
 }
 
-fn put_push(push: &Push) -> Result<Checked<'_>, StoreError> {
-    Ok(step(
+fn put_push(push: &PushSubscription) -> Result<CheckedStep<'_>, StoreError> {
+    Ok(checked_step(
         "INSERT INTO pushes (task_id, id, owner, channel, events, target, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, channel = excluded.channel,
@@ -319,12 +338,12 @@ fn put_push(push: &Push) -> Result<Checked<'_>, StoreError> {
             push.task_id.as_str(),
             push.id.as_str(),
             push.owner.as_str(),
-            text::escaped(&push.channel),
-            to_text(&push.events)?,
+            text_encoding::escape_nul(&push.channel),
+            to_json_text(&push.events)?,
             push.target.as_str(),
             push.created_at.as_millis(),
         ],
-        IfNone::Fine,
+        OnZeroRows::Ignore,
     ))
 }
 
@@ -343,37 +362,44 @@ fn write_subscription<'a>(
     subscription: &'a Subscription,
     at: i64,
     sql: &'static str,
-) -> Result<Checked<'a>, StoreError> {
+) -> Result<CheckedStep<'a>, StoreError> {
     let params = params![
         subscription.id.as_str(),
         subscription.owner.as_str(),
-        to_text(&subscription.patterns)?,
-        subscription.allowed.as_ref().map(to_text).transpose()?,
+        to_json_text(&subscription.patterns)?,
+        subscription
+            .allowed_patterns
+            .as_ref()
+            .map(to_json_text)
+            .transpose()?,
         subscription.state.name(),
-        subscription.about.as_ref().map(|about| about.as_str()),
+        subscription
+            .dialect_data
+            .as_ref()
+            .map(|about| about.as_str()),
         subscription.created_at.as_millis(),
         subscription.expires_at.map(|at| at.as_millis()),
-        column(subscription.revision),
+        int_to_column(subscription.revision),
         at,
     ];
-    Ok(step(sql, params, IfNone::Conflict))
+    Ok(checked_step(sql, params, OnZeroRows::Conflict))
 }
 
-fn raise_epoch() -> Checked<'static> {
-    step(
+fn raise_epoch() -> CheckedStep<'static> {
+    checked_step(
         "UPDATE epoch SET number = number + 1",
         Vec::new(),
-        IfNone::Fine,
+        OnZeroRows::Ignore,
     )
 }
 
-fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> Checked<'a> {
+fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> CheckedStep<'a> {
     let (body, subject, seq) = match &signal.body {
         SignalBody::Sent(body) => (Some(body.as_str()), None, None),
-        SignalBody::Event(subject, seq) => (None, Some(subject.key()), Some(column(*seq))),
+        SignalBody::Event(subject, seq) => (None, Some(subject.key()), Some(int_to_column(*seq))),
     };
-    step(
-        // A signal for nobody would be seen by nobody.
+    checked_step(
+        // A signal without subscribers is not stored.
         "WITH numbered AS (
              UPDATE cursors SET seq = seq + 1 WHERE subscription_id = ANY ($8)
              RETURNING subscription_id, seq),
@@ -392,8 +418,8 @@ fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> Checked<'a> {
             subject,
             seq,
             to,
-            AT_ONCE
+            DUE_AT_ONCE
         ],
-        IfNone::Fine,
+        OnZeroRows::Ignore,
     )
 }

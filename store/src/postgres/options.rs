@@ -1,8 +1,8 @@
-//! What an operator decides: where the server is, and how long to wait for it.
+//! Connection options: the server's address, timeouts and TLS.
 //!
-//! The URL may hold a password, so nothing here prints it, not even when it is wrong.
+//! The URL may contain a password, so nothing here prints it, not even in errors.
 
-use super::moments::PostgresClock;
+use super::clock::PostgresClock;
 use interzone_hub::ports::StoreError;
 use std::fmt;
 use std::net::IpAddr;
@@ -11,31 +11,31 @@ use std::time::Duration;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Config, config::TargetSessionAttrs};
 
-/// How the store uses its server.
+/// Options of the PostgreSQL store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// The schema that holds the tables; it is made if it is not there. Lower-case letters, digits
+    /// Schema of the tables; created if missing. Lower-case letters, digits
     /// and underscores, at most 48.
     pub schema: String,
-    /// How many connections there are at most, the one that listens aside.
+    /// Maximum number of connections, not counting the listening one.
     pub pool_size: usize,
-    /// How long to wait for a free or a new connection.
+    /// Timeout of waiting for a free or a new connection.
     pub acquire_timeout: Duration,
-    /// How long one statement may take.
+    /// Timeout of one statement.
     pub statement_timeout: Duration,
-    /// How long to wait for somebody else's lock.
+    /// Timeout of waiting for a lock.
     pub lock_timeout: Duration,
-    /// How long to find out, after a connection was lost in the middle of a commit, whether it
-    /// happened. Longer than a server takes to restart.
+    /// Timeout of resolving an in-doubt transaction after the connection was lost in the middle of a
+    /// commit. Must be longer than a server restart takes.
     pub outcome_timeout: Duration,
-    /// The name under which the server lists our connections.
+    /// Application name of our connections on the server.
     pub application_name: String,
-    /// The certificates that the server's is proved by; none means those of the system.
+    /// CA certificates that verify the server; none means those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Whether `sslmode=disable` is accepted for a server on another machine. Only where the network
-    /// itself is encrypted.
+    /// Accepts `sslmode=disable` for a server on another machine. Only for networks that are
+    /// encrypted themselves.
     pub allow_plain_network: bool,
-    /// Which clock decides about leases and what is due.
+    /// Clock that decides about leases and due times.
     pub clock: PostgresClock,
 }
 
@@ -56,38 +56,38 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A checked URL: where to connect, and whether in the open.
+/// A parsed URL with its TLS decision.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct ConnectTarget {
     pub(super) config: Config,
-    /// The certificates to prove the server by.
+    /// CA certificates that verify the server.
     pub(super) ca_file: Option<PathBuf>,
-    /// Whether the connection is not encrypted.
-    pub(super) plain: bool,
+    /// True if the connection is not encrypted.
+    pub(super) is_plaintext: bool,
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for ConnectTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
+        f.debug_struct("ConnectTarget")
             .field("hosts", &self.config.get_hosts())
             .field("database", &self.config.get_dbname())
-            .field("plain", &self.plain)
+            .field("is_plaintext", &self.is_plaintext)
             .finish_non_exhaustive()
     }
 }
 
-impl Target {
-    /// Reads a URL.
+impl ConnectTarget {
+    /// Parses a URL.
     pub(super) fn new(url: &str, options: &PostgresOptions) -> Result<Self, StoreError> {
         check_schema(&options.schema)?;
-        let (url, said) = without_our_parameters(url);
+        let (url, url_params) = split_tls_params(url);
         let mut config: Config = url.parse().map_err(|_| {
             unusable(
-                "the URL is not one of PostgreSQL: postgres://user:password@host:5432/database",
+                "the URL is not a PostgreSQL URL: use postgres://user:password@host:5432/database",
             )
         })?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(unusable("the URL names no host"));
+            return Err(unusable("the URL has no host"));
         }
         config.application_name(&options.application_name);
         config.connect_timeout(options.acquire_timeout);
@@ -97,70 +97,70 @@ impl Target {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let local = is_local(&config);
-        let asked = if said.verify {
+        let ssl_mode = if url_params.verify {
             SslMode::Require
         } else {
             config.get_ssl_mode()
         };
-        let plain = match asked {
+        let is_plaintext = match ssl_mode {
             SslMode::Disable if local || options.allow_plain_network => true,
             SslMode::Disable => {
                 return Err(unusable(
-                    "sslmode=disable would send everything in the open to another machine: use \
+                    "sslmode=disable would send everything unencrypted to another machine: use \
                      sslmode=require",
                 ));
             }
             SslMode::Prefer => local,
             _ => false,
         };
-        config.ssl_mode(if plain {
+        config.ssl_mode(if is_plaintext {
             SslMode::Disable
         } else {
             SslMode::Require
         });
         Ok(Self {
             config,
-            ca_file: options.ca_file.clone().or(said.ca_file),
-            plain,
+            ca_file: options.ca_file.clone().or(url_params.ca_file),
+            is_plaintext,
         })
     }
 }
 
-/// What the URL says that the driver does not know.
+/// URL parameters that the driver does not support.
 #[derive(Default)]
-struct Said {
+struct UrlParams {
     verify: bool,
     ca_file: Option<PathBuf>,
 }
 
-/// Takes `sslmode=verify-…` and `sslrootcert=…` out: every encrypted connection is verified here,
-/// name included, so they only add a file.
-fn without_our_parameters(url: &str) -> (String, Said) {
-    let mut said = Said::default();
+/// Removes `sslmode=verify-…` and `sslrootcert=…` from the URL: every encrypted connection is verified
+/// here, host name included, so they only add a CA file.
+fn split_tls_params(url: &str) -> (String, UrlParams) {
+    let mut url_params = UrlParams::default();
     let Some((head, query)) = url.split_once('?') else {
-        return (url.to_owned(), said);
+        return (url.to_owned(), url_params);
     };
-    let kept: Vec<&str> = query
+    let remaining: Vec<&str> = query
         .split('&')
         .filter(|pair| match pair.split_once('=') {
             Some(("sslmode", "verify-ca" | "verify-full")) => {
-                said.verify = true;
+                url_params.verify = true;
                 false
             }
             Some(("sslrootcert", path)) => {
-                said.ca_file = Some(Path::new(path).to_owned());
+                url_params.ca_file = Some(Path::new(path).to_owned());
                 false
             }
             _ => true,
         })
         .collect();
-    if kept.is_empty() {
-        return (head.to_owned(), said);
+    if remaining.is_empty() {
+        return (head.to_owned(), url_params);
     }
-    (format!("{head}?{}", kept.join("&")), said)
+    (format!("{head}?{}", remaining.join("&")), url_params)
 }
 
-/// Whether nobody but this machine is between us and the server.
+/// Returns true if all hosts are this machine.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts().iter().all(|host| match host {
         Host::Tcp(name) => {
@@ -173,47 +173,51 @@ fn is_local(config: &Config) -> bool {
 }
 
 fn check_schema(name: &str) -> Result<(), StoreError> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let begins_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    if begins_well && name.len() <= 48 && name.chars().all(plain) && !name.starts_with("pg_") {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let has_valid_start = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if has_valid_start
+        && name.len() <= 48
+        && name.chars().all(is_allowed)
+        && !name.starts_with("pg_")
+    {
         Ok(())
     } else {
         Err(unusable(
-            "a schema is named by lower-case letters, digits and underscores, at most 48",
+            "invalid schema name: use lower-case letters, digits and underscores, at most 48",
         ))
     }
 }
 
-fn unusable(why: &str) -> StoreError {
-    StoreError::Unusable(why.to_owned())
+fn unusable(reason: &str) -> StoreError {
+    StoreError::Unusable(reason.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn target(url: &str) -> Result<Target, StoreError> {
-        Target::new(url, &PostgresOptions::default())
+    fn target(url: &str) -> Result<ConnectTarget, StoreError> {
+        ConnectTarget::new(url, &PostgresOptions::default())
     }
 
     #[test]
-    fn nothing_prints_the_password() {
+    fn password_is_never_printed() {
         let target = target("postgres://me:hush%21@localhost/db").unwrap();
-        let shown = format!("{target:?} {:?}", target.config);
-        assert!(!shown.contains("hush"), "{shown}");
+        let debug_output = format!("{target:?} {:?}", target.config);
+        assert!(!debug_output.contains("hush"), "{debug_output}");
         for bad in [
             "postgres://me:hush@:::/db",
             "me:hush",
             "host=h password=hush x=y",
         ] {
-            let error = Target::new(bad, &PostgresOptions::default()).unwrap_err();
+            let error = ConnectTarget::new(bad, &PostgresOptions::default()).unwrap_err();
             assert!(!error.to_string().contains("hush"), "{error}");
         }
     }
 
     #[test]
-    fn only_this_machine_is_reached_in_the_open() {
-        for (url, plain) in [
+    fn plaintext_is_allowed_for_local_servers_only() {
+        for (url, is_plaintext) in [
             ("postgres://u@localhost/db", true),
             ("postgres://u@127.0.0.1/db?sslmode=disable", true),
             ("postgres:///db?host=/run/postgresql", true),
@@ -223,7 +227,7 @@ mod tests {
             ("postgres://u@db.example.org/db?sslmode=prefer", false),
             ("postgres://u@localhost,db.example.org/db", false),
         ] {
-            assert_eq!(target(url).unwrap().plain, plain, "{url}");
+            assert_eq!(target(url).unwrap().is_plaintext, is_plaintext, "{url}");
         }
         let open = "postgres://u@db.example.org/db?sslmode=disable";
         assert!(matches!(target(open), Err(StoreError::Unusable(_))));
@@ -231,11 +235,11 @@ mod tests {
             allow_plain_network: true,
             ..PostgresOptions::default()
         };
-        assert!(Target::new(open, &allowed).unwrap().plain);
+        assert!(ConnectTarget::new(open, &allowed).unwrap().is_plaintext);
     }
 
     #[test]
-    fn parameters_of_our_own_are_taken_out() {
+    fn tls_params_are_removed_from_url() {
         let url = "postgres://u@h/db?sslmode=verify-full&sslrootcert=/ca.pem&connect_timeout=3";
         let target = target(url).unwrap();
         assert_eq!(target.ca_file.as_deref(), Some(Path::new("/ca.pem")));
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_plain_words() {
+    fn invalid_schema_names_are_rejected() {
         for bad in ["", "A", "1a", "a-b", "a\"b", "pg_x", &"a".repeat(49)] {
             assert!(check_schema(bad).is_err(), "{bad}");
         }

@@ -1,21 +1,23 @@
-//! The outbox: claimed when due, one of a group at a time, settled by the latest attempt.
+//! Outbox: entries are claimed when due, one per group at a time, and settled by the latest attempt.
 //!
-//! Of the waiting entries of a group exactly one is marked `first`, and only what is first is ever
-//! claimed. Whoever changes which one it is holds the group's lock: whoever adds, settles or replays
-//! an entry of it.
+//! Exactly one waiting entry of a group is marked `first`, and only such entries are claimed.
+//! Adding, settling or replaying an entry of a group takes the group's lock, because it may change
+//! which entry is first.
 
 use super::PostgresStore;
+use super::clock::now_or_server;
 use super::commit::LOCK_GROUPS;
-use super::moments::now_or_server;
-use super::pipeline::{ask, begin_with};
-use super::session::Done;
-use super::text;
-use super::work::limit;
-use crate::codec::{count, json, moment, subject, word};
+use super::pipeline::{begin_and_query, query_rows};
+use super::text_encoding;
+use super::tx_runner::TxOutcome;
+use super::work_queue::limit_param;
+use crate::codec::{
+    int_from_column, parse_id, parse_raw_json, parse_subject, timestamp_from_column,
+};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use interzone_hub::ports::{DeadLetterQuery, OutboxClaim, OutboxStore, StoreError, Wake};
-use interzone_hub::{Carried, Fate, OutboxEntry, Settlement};
+use interzone_hub::ports::{ChangeHint, DeadLetterQuery, OutboxClaim, OutboxStore, StoreError};
+use interzone_hub::{DeliveryResult, DeliveryState, DeliveryStatus, OutboxEntry};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -28,8 +30,8 @@ macro_rules! entry_columns {
     };
 }
 
-/// Each channel's own index gives its first ones; the first of all are kept.
-const CLAIM: &str = concat!(
+/// Claims due entries: the first ones of each channel's index, then the earliest of all.
+const CLAIM_OUTBOX: &str = concat!(
     "WITH picked AS (
          SELECT due.id, due.due_at, due.place
          FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
@@ -49,40 +51,44 @@ const CLAIM: &str = concat!(
     ", picked.due_at, picked.place"
 );
 
-/// Gives the first waiting entry of a group its turn.
-const PROMOTE: &str = "
+/// Marks the first waiting entry of a group as `first`.
+const PROMOTE_GROUP_HEAD: &str = "
     UPDATE outbox SET first = true
     WHERE NOT first AND id = (
         SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY place LIMIT 1)";
 
-/// Takes the turn from whoever has it in a group.
-/// Spelled so that the index of all that may be carried cannot be taken for that of the groups.
-const DEMOTE: &str = "UPDATE outbox SET first = false
+/// Unmarks the `first` entry of a group.
+/// Written with a cast so that the planner cannot use the index of claimable entries instead of the group index.
+const DEMOTE_GROUP_HEAD: &str = "UPDATE outbox SET first = false
     WHERE group_hash = $1 AND state = 'waiting' AND first::text = 'true'";
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
     async fn claim_outbox(&self, claim: &OutboxClaim) -> Result<Vec<OutboxEntry>, StoreError> {
-        let (channels, most) = (hashes(&claim.channels), limit(claim.limit));
-        let carrying: Vec<&str> = claim.carrying.iter().map(DeliveryId::as_str).collect();
+        let (channels, limit_param) = (channel_hashes(&claim.channels), limit_param(claim.limit));
+        let carrying: Vec<&str> = claim.in_flight.iter().map(DeliveryId::as_str).collect();
         let clock = self.clock();
-        let (now, hold) = (clock.now(claim.now), clock.length(claim.now, claim.hold));
-        if channels.is_empty() || most == 0 {
+        let (now, hold) = (
+            clock.now_param(claim.now),
+            clock.duration_millis(claim.now, claim.lease),
+        );
+        if channels.is_empty() || limit_param == 0 {
             return Ok(Vec::new());
         }
         let (channels, carrying) = (&channels, &carrying);
-        self.session
+        self.tx_runner
             .transact("claim outbox", |client| {
                 Box::pin(async move {
-                    let params: [&(dyn ToSql + Sync); 5] = [channels, &now, &hold, &most, carrying];
-                    let mut rows = begin_with(&client, CLAIM, &params).await?;
+                    let params: [&(dyn ToSql + Sync); 5] =
+                        [channels, &now, &hold, &limit_param, carrying];
+                    let mut rows = begin_and_query(&client, CLAIM_OUTBOX, &params).await?;
                     rows.sort_by_key(|row| (row.get::<_, i64>(11), row.get::<_, i64>(12)));
                     let entries: Result<Vec<_>, _> = rows.iter().map(read_entry).collect();
                     let entries = entries?;
                     Ok(if entries.is_empty() {
-                        Done::Nothing(entries)
+                        TxOutcome::ReadOnly(entries)
                     } else {
-                        Done::Written(entries)
+                        TxOutcome::Written(entries)
                     })
                 })
             })
@@ -93,25 +99,27 @@ impl OutboxStore for PostgresStore {
         &self,
         id: &DeliveryId,
         attempt: u32,
-        settlement: &Settlement,
+        settlement: &DeliveryResult,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let clock = self.clock();
         let (state, wait, error) = match settlement {
-            Settlement::Delivered => ("delivered", None, None),
-            Settlement::Retry { due_at, error } => {
-                ("waiting", Some(clock.between(now, *due_at)), Some(error))
-            }
-            Settlement::Dead { error } => ("dead", None, Some(error)),
+            DeliveryResult::Delivered => ("delivered", None, None),
+            DeliveryResult::Retry { due_at, error } => (
+                "waiting",
+                Some(clock.millis_between(now, *due_at)),
+                Some(error),
+            ),
+            DeliveryResult::Dead { error } => ("dead", None, Some(error)),
         };
         let settled_at = (state != "waiting").then_some(now.as_millis());
-        let error = error.map(|error| text::escaped(error));
-        let (error, attempt, now) = (&error, i64::from(attempt), clock.now(now));
+        let error = error.map(|error| text_encoding::escape_nul(error));
+        let (error, attempt, now) = (&error, i64::from(attempt), clock.now_param(now));
         let settled = self
-            .session
+            .tx_runner
             .transact("settle outbox", |client| {
                 Box::pin(async move {
-                    let group = self.lock_group_of(&client, id).await?;
+                    let group = self.begin_with_group_lock(&client, id).await?;
                     let sql = concat!(
                         "UPDATE outbox SET state = $3, settled_at = $4,
                              due_at = coalesce(",
@@ -123,30 +131,33 @@ impl OutboxStore for PostgresStore {
                     let id = id.as_str();
                     let params: [&(dyn ToSql + Sync); 7] =
                         [&id, &attempt, &state, &settled_at, &wait, error, &now];
-                    if ask(&client, sql, &params).await?.is_empty() {
-                        return Ok(Done::Nothing(None));
+                    if query_rows(&client, sql, &params).await?.is_empty() {
+                        return Ok(TxOutcome::ReadOnly(None));
                     }
                     if let (Some(group), true) = (&group, settled_at.is_some()) {
-                        ask(&client, PROMOTE, &[group]).await?;
+                        query_rows(&client, PROMOTE_GROUP_HEAD, &[group]).await?;
                     }
-                    // Somebody may carry it again, or the one behind it.
-                    Ok(Done::Written(Some(state == "waiting" || group.is_some())))
+                    // The entry itself, or the next one of its group, may be claimable now.
+                    Ok(TxOutcome::Written(Some(
+                        state == "waiting" || group.is_some(),
+                    )))
                 })
             })
             .await?;
         if settled == Some(true) {
-            self.wakes.tell([Wake::Outbox]);
+            self.change_notifier.publish([ChangeHint::Outbox]);
         }
         Ok(settled.is_some())
     }
 
-    async fn hold_outbox(
+    async fn renew_outbox_lease(
         &self,
         id: &DeliveryId,
         attempt: u32,
         hold: Duration,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
+        // Lease renewal: extends the visibility timeout of the claimed attempt.
         let sql = concat!(
             "UPDATE outbox SET due_at = ",
             now_or_server!("$4"),
@@ -154,8 +165,9 @@ impl OutboxStore for PostgresStore {
               WHERE id = $1 AND attempt = $2 AND attempt > 0 AND state = 'waiting' RETURNING id"
         );
         let clock = self.clock();
-        let (attempt, hold) = (i64::from(attempt), clock.length(now, hold));
-        let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &attempt, &hold, &clock.now(now)];
+        let (attempt, hold) = (i64::from(attempt), clock.duration_millis(now, hold));
+        let params: [&(dyn ToSql + Sync); 4] =
+            [&id.as_str(), &attempt, &hold, &clock.now_param(now)];
         self.write_if_found("hold outbox", sql, &params).await
     }
 
@@ -173,15 +185,18 @@ impl OutboxStore for PostgresStore {
               RETURNING outbox.id"
         );
         let ids: Vec<&str> = attempts.iter().map(|(id, _)| id.as_str()).collect();
-        let numbers: Vec<i64> = attempts.iter().map(|(_, of)| i64::from(*of)).collect();
-        let params: [&(dyn ToSql + Sync); 3] = [&ids, &numbers, &self.clock().now(now)];
+        let numbers: Vec<i64> = attempts
+            .iter()
+            .map(|(_, attempt)| i64::from(*attempt))
+            .collect();
+        let params: [&(dyn ToSql + Sync); 3] = [&ids, &numbers, &self.clock().now_param(now)];
         if self.write_if_found("abandon outbox", sql, &params).await? {
-            self.wakes.tell([Wake::Outbox]);
+            self.change_notifier.publish([ChangeHint::Outbox]);
         }
         Ok(())
     }
 
-    async fn next_due(
+    async fn next_outbox_due(
         &self,
         channels: &[String],
         now: Timestamp,
@@ -195,9 +210,15 @@ impl OutboxStore for PostgresStore {
                        ORDER BY due_at LIMIT 1) AS due
                    ORDER BY due.due_at LIMIT 1"
         );
-        let params: [&(dyn ToSql + Sync); 2] = [&hashes(channels), &self.clock().now(now)];
-        let rows = self.session.rows(sql, &params).await?;
-        let wait = |row: &Row| Ok(Duration::from_millis(count("a wait", row.get(0))?));
+        let params: [&(dyn ToSql + Sync); 2] =
+            [&channel_hashes(channels), &self.clock().now_param(now)];
+        let rows = self.tx_runner.query(sql, &params).await?;
+        let wait = |row: &Row| {
+            Ok(Duration::from_millis(int_from_column(
+                "a wait",
+                row.get(0),
+            )?))
+        };
         rows.first().map(wait).transpose()
     }
 
@@ -209,88 +230,106 @@ impl OutboxStore for PostgresStore {
                   AND ($2::text IS NULL OR owner = $2)
               ORDER BY settled_at DESC, place DESC LIMIT $3"
         );
-        let channel = query.channel.as_deref().map(text::hash);
+        let channel = query.channel.as_deref().map(text_encoding::index_hash);
         let owner = query.owner.as_ref().map(|owner| owner.as_str());
-        let most = limit(query.limit);
-        let rows = self.session.rows(sql, &[&channel, &owner, &most]).await?;
+        let limit_param = limit_param(query.limit);
+        let rows = self
+            .tx_runner
+            .query(sql, &[&channel, &owner, &limit_param])
+            .await?;
         rows.iter().map(read_entry).collect()
     }
 
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
-        let now = self.clock().now(now);
+        let now = self.clock().now_param(now);
         let replayed = self
-            .session
+            .tx_runner
             .transact("replay outbox", |client| {
                 Box::pin(async move {
-                    let group = self.lock_group_of(&client, id).await?;
-                    // Spelled so that the index of all that is dead cannot be taken for that of the ids.
+                    let group = self.begin_with_group_lock(&client, id).await?;
+                    // Written so that the planner cannot use the index of dead entries instead of the primary key.
                     let sql = concat!(
                         "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = ",
                         now_or_server!("$2"),
                         ", error = NULL, settled_at = NULL, first = (group_hash IS NULL)
                          WHERE id = $1 AND state || '' = 'dead' RETURNING id"
                     );
-                    if ask(&client, sql, &[&id.as_str(), &now]).await?.is_empty() {
-                        return Ok(Done::Nothing(false));
+                    if query_rows(&client, sql, &[&id.as_str(), &now])
+                        .await?
+                        .is_empty()
+                    {
+                        return Ok(TxOutcome::ReadOnly(false));
                     }
                     if let Some(group) = &group {
-                        ask(&client, DEMOTE, &[group]).await?;
-                        ask(&client, PROMOTE, &[group]).await?;
+                        query_rows(&client, DEMOTE_GROUP_HEAD, &[group]).await?;
+                        query_rows(&client, PROMOTE_GROUP_HEAD, &[group]).await?;
                     }
-                    Ok(Done::Written(true))
+                    Ok(TxOutcome::Written(true))
                 })
             })
             .await?;
         if replayed {
-            self.wakes.tell([Wake::Outbox]);
+            self.change_notifier.publish([ChangeHint::Outbox]);
         }
         Ok(replayed)
     }
 
-    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
+    async fn delivery_statuses(
+        &self,
+        channel: &str,
+        keys: &[String],
+    ) -> Result<Vec<DeliveryStatus>, StoreError> {
         let sql =
             "SELECT id, key, state, created_at, due_at, settled_at, attempt, error FROM outbox
                    WHERE key_hash = ANY($1::bytea[]) ORDER BY place";
-        let hash = |key: &String| text::hash_of_pair(channel, key);
+        let hash = |key: &String| text_encoding::index_hash_pair(channel, key);
         let keys: Vec<Vec<u8>> = keys.iter().map(hash).collect();
-        let rows = self.session.rows(sql, &[&keys]).await?;
-        rows.iter().map(read_carried).collect()
+        let rows = self.tx_runner.query(sql, &[&keys]).await?;
+        rows.iter().map(read_delivery_status).collect()
     }
 
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
-        // One index holds those without a group that wait, for it is their turn, and another those with one.
+        // Entries without a group are always `first` and counted in that index, the others in the group index.
         let sql = "SELECT (SELECT count(*) FROM outbox
                            WHERE state = 'waiting' AND first AND group_hash IS NULL)
                         + (SELECT count(*) FROM outbox
                            WHERE state = 'waiting' AND group_hash IS NOT NULL),
                           (SELECT count(*) FROM outbox WHERE state = 'dead')";
-        self.two_counts(sql, &[]).await
+        self.read_two_counts(sql, &[]).await
     }
 }
 
 impl PostgresStore {
-    /// Begins a transaction that holds the group of an entry, if it has one.
-    async fn lock_group_of(
+    /// Begins a transaction that holds the lock of the entry's group, if it has one.
+    async fn begin_with_group_lock(
         &self,
         client: &Object,
         id: &DeliveryId,
     ) -> Result<Option<Vec<u8>>, tokio_postgres::Error> {
         let sql = "SELECT group_name, group_hash FROM outbox WHERE id = $1";
-        let rows = begin_with(client, sql, &[&id.as_str()]).await?;
+        let rows = begin_and_query(client, sql, &[&id.as_str()]).await?;
         let group = rows.first().and_then(|row| {
             let name: Option<&str> = row.get(0);
-            name.map(|name| (self.group_lock(&text::unescaped(name)), row.get(1)))
+            name.map(|name| {
+                (
+                    self.group_lock_key(&text_encoding::unescape_nul(name)),
+                    row.get(1),
+                )
+            })
         });
         let Some((key, hash)) = group else {
             return Ok(None);
         };
-        ask(client, LOCK_GROUPS, &[&vec![key]]).await?;
+        query_rows(client, LOCK_GROUPS, &[&vec![key]]).await?;
         Ok(Some(hash))
     }
 }
 
-fn hashes(channels: &[String]) -> Vec<Vec<u8>> {
-    let mut hashes: Vec<_> = channels.iter().map(|channel| text::hash(channel)).collect();
+fn channel_hashes(channels: &[String]) -> Vec<Vec<u8>> {
+    let mut hashes: Vec<_> = channels
+        .iter()
+        .map(|channel| text_encoding::index_hash(channel))
+        .collect();
     hashes.sort_unstable();
     hashes.dedup();
     hashes
@@ -298,33 +337,42 @@ fn hashes(channels: &[String]) -> Vec<Vec<u8>> {
 
 fn read_entry(row: &Row) -> Result<OutboxEntry, StoreError> {
     Ok(OutboxEntry {
-        id: word("an outbox entry", row.get(0))?,
-        channel: text::unescaped(row.get(1)),
-        key: text::unescaped(row.get(2)),
-        group: row.get::<_, Option<&str>>(3).map(text::unescaped),
-        owner: word("an outbox entry", row.get(4))?,
-        subject: row.get::<_, Option<&str>>(5).map(subject).transpose()?,
-        payload: json("an outbox entry", row.get(6))?,
-        created_at: moment(row.get(7)),
-        due_at: moment(row.get(8)),
-        attempt: count("an outbox entry", row.get(9))?,
-        error: row.get::<_, Option<&str>>(10).map(text::unescaped),
+        id: parse_id("an outbox entry", row.get(0))?,
+        channel: text_encoding::unescape_nul(row.get(1)),
+        key: text_encoding::unescape_nul(row.get(2)),
+        group: row
+            .get::<_, Option<&str>>(3)
+            .map(text_encoding::unescape_nul),
+        owner: parse_id("an outbox entry", row.get(4))?,
+        subject: row
+            .get::<_, Option<&str>>(5)
+            .map(parse_subject)
+            .transpose()?,
+        payload: parse_raw_json("an outbox entry", row.get(6))?,
+        created_at: timestamp_from_column(row.get(7)),
+        due_at: timestamp_from_column(row.get(8)),
+        attempt: int_from_column("an outbox entry", row.get(9))?,
+        error: row
+            .get::<_, Option<&str>>(10)
+            .map(text_encoding::unescape_nul),
     })
 }
 
-fn read_carried(row: &Row) -> Result<Carried, StoreError> {
-    Ok(Carried {
-        id: word("an outbox entry", row.get(0))?,
-        key: text::unescaped(row.get(1)),
-        fate: match row.get(2) {
-            "waiting" => Fate::Waiting,
-            "delivered" => Fate::Delivered,
-            _ => Fate::Dead,
+fn read_delivery_status(row: &Row) -> Result<DeliveryStatus, StoreError> {
+    Ok(DeliveryStatus {
+        id: parse_id("an outbox entry", row.get(0))?,
+        key: text_encoding::unescape_nul(row.get(1)),
+        state: match row.get(2) {
+            "waiting" => DeliveryState::Waiting,
+            "delivered" => DeliveryState::Delivered,
+            _ => DeliveryState::Dead,
         },
-        created_at: moment(row.get(3)),
-        due_at: moment(row.get(4)),
-        settled_at: row.get::<_, Option<i64>>(5).map(moment),
-        attempt: count("an outbox entry", row.get(6))?,
-        error: row.get::<_, Option<&str>>(7).map(text::unescaped),
+        created_at: timestamp_from_column(row.get(3)),
+        due_at: timestamp_from_column(row.get(4)),
+        settled_at: row.get::<_, Option<i64>>(5).map(timestamp_from_column),
+        attempt: int_from_column("an outbox entry", row.get(6))?,
+        error: row
+            .get::<_, Option<&str>>(7)
+            .map(text_encoding::unescape_nul),
     })
 }

@@ -1,6 +1,6 @@
-//! Several statements in one trip: all are sent before the first is answered.
+//! Pipelining: several statements in one round trip, all sent before the first result arrives.
 //!
-//! Every statement is prepared beforehand, so that each leaves in its turn.
+//! Every statement is prepared beforehand, so that they are sent in order.
 
 use crate::statements;
 use deadpool_postgres::Object;
@@ -9,16 +9,16 @@ use std::task::Poll;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
-/// A value for a statement.
+/// A statement parameter.
 pub(super) type Param<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
-/// A statement and its values.
-pub(super) struct Step<'a> {
+/// A statement and its parameters.
+pub(super) struct PipelineStep<'a> {
     pub(super) sql: &'static str,
     pub(super) params: Vec<Param<'a>>,
 }
 
-/// A statement that stays ready on its connection. All statements of the store come this way.
+/// Prepares a statement, cached per connection. All statements of the store go through here.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place, so that tests see every statement"
@@ -33,8 +33,8 @@ pub(super) async fn prepare(
     client.prepare_cached(sql).await
 }
 
-/// Begins a transaction and asks one thing in it, in one trip.
-pub(super) async fn begin_with(
+/// Begins a transaction and runs one query in it, in one round trip.
+pub(super) async fn begin_and_query(
     client: &Object,
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
@@ -49,20 +49,20 @@ pub(super) async fn begin_with(
     rows
 }
 
-/// Begins a transaction, waits for a lock and asks one thing under it, in one trip.
-pub(super) async fn begin_locked(
+/// Begins a transaction, takes an advisory lock and runs one query under it, in one round trip.
+pub(super) async fn begin_locked_and_query(
     client: &Object,
     lock: i64,
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let locking = prepare(client, "SELECT pg_advisory_xact_lock($1)").await?;
+    let lock_statement = prepare(client, "SELECT pg_advisory_xact_lock($1)").await?;
     let statement = prepare(client, sql).await?;
     let key: [&(dyn ToSql + Sync); 1] = [&lock];
     let (begun, locked, rows) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
-        client.execute(&locking, &key),
+        client.execute(&lock_statement, &key),
         client.query(&statement, params)
     );
     begun?;
@@ -70,8 +70,8 @@ pub(super) async fn begin_locked(
     rows
 }
 
-/// Asks one more thing.
-pub(super) async fn ask(
+/// Runs one more query in the transaction.
+pub(super) async fn query_rows(
     client: &Object,
     sql: &str,
     params: &[&(dyn ToSql + Sync)],
@@ -80,11 +80,11 @@ pub(super) async fn ask(
     client.query(&statement, params).await
 }
 
-/// Begins a transaction and takes all these steps in it, in one trip; answers how many rows each
-/// touched.
-pub(super) async fn begin_and_run(
+/// Begins a transaction and runs all these steps in it, in one round trip; returns the affected row count
+/// of each.
+pub(super) async fn begin_and_execute(
     client: &Object,
-    steps: &[Step<'_>],
+    steps: &[PipelineStep<'_>],
 ) -> Result<Vec<Result<u64, tokio_postgres::Error>>, tokio_postgres::Error> {
     let mut statements = Vec::with_capacity(steps.len());
     for step in steps {
@@ -102,7 +102,7 @@ pub(super) async fn begin_and_run(
     let mut begin = std::pin::pin!(begin);
     let mut begun = None;
     let mut results: Vec<Option<_>> = steps.iter().map(|_| None).collect();
-    // The first look at each sends it, in this order; the answers come in the same order.
+    // The first poll of each future sends its statement, in this order; results arrive in the same order.
     poll_fn(|context| {
         if let Poll::Ready(result) = begin.as_mut().poll(context) {
             begun = Some(result);

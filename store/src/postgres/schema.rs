@@ -1,12 +1,12 @@
-//! The tables, and how they come to be: one version after another, by one node at a time.
+//! Schema migrations: one version after another, by one node at a time.
 
-use super::fault;
+use super::error;
 use interzone_hub::ports::StoreError;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// What each version adds, the first one first.
-const VERSIONS: [&str; 5] = [
+/// Migration scripts, one per version, oldest first.
+const MIGRATIONS: [&str; 5] = [
     include_str!("schema/v1.sql"),
     include_str!("schema/v2.sql"),
     include_str!("schema/v3.sql"),
@@ -14,110 +14,117 @@ const VERSIONS: [&str; 5] = [
     include_str!("schema/v5.sql"),
 ];
 
-/// Where the version is noted.
-pub(super) const META: &str =
+/// Creates the table that holds the schema version.
+pub(super) const CREATE_META_TABLE: &str =
     "CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)";
 
-/// The lock that keeps two nodes from doing this at once, whatever their schemas: it is short.
-const LOCK: i64 = 0x1_a7e2_0e5e;
+/// Advisory lock key of migrations; shared by all schemas, since they are short.
+const MIGRATION_LOCK_KEY: i64 = 0x1_a7e2_0e5e;
 
-/// The version that this program writes.
-fn newest() -> i32 {
-    i32::try_from(VERSIONS.len()).unwrap_or(i32::MAX)
+/// Newest schema version that this program supports.
+fn supported_version() -> i32 {
+    i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX)
 }
 
-/// The version of the tables that are there; zero if there are none.
+/// Returns the version of the existing tables; zero if there are none.
 ///
 /// # Errors
-/// They are of a newer version.
-pub(super) async fn version_of(client: &Client, schema: &str) -> Result<i32, StoreError> {
-    checked_version(client, schema, newest()).await
+/// The tables are of a newer version.
+pub(super) async fn existing_version(client: &Client, schema: &str) -> Result<i32, StoreError> {
+    checked_version(client, schema, supported_version()).await
 }
 
-/// What makes the tables of a version.
-pub(super) fn made_until(version: i32) -> impl Iterator<Item = &'static str> {
+/// Returns the scripts that create the tables of a version.
+pub(super) fn migrations_until(version: i32) -> impl Iterator<Item = &'static str> {
     let versions = usize::try_from(version).unwrap_or(0);
-    VERSIONS.into_iter().take(versions)
+    MIGRATIONS.into_iter().take(versions)
 }
 
-/// Whether the tables are of this version. Nothing is written.
+/// Returns true if the tables are of this version. Writes nothing.
 pub(super) async fn is_current(client: &Client, schema: &str) -> Result<bool, StoreError> {
-    let known = newest();
-    Ok(checked_version(client, schema, known).await? == known)
+    let supported = supported_version();
+    Ok(checked_version(client, schema, supported).await? == supported)
 }
 
-/// Brings the tables to this version, unless they are there already.
+/// Migrates the tables to this version.
 pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreError> {
     if is_current(client, schema).await? {
         return Ok(());
     }
-    let known = newest();
-    // Waiting for another node's turn and building indexes may take longer than a call may.
+    let supported = supported_version();
+    // Waiting for another node's migration and building indexes may exceed the normal timeouts.
     let begin = format!(
         "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = '600s'; \
-         SELECT pg_advisory_xact_lock({LOCK}); \
+         SELECT pg_advisory_xact_lock({MIGRATION_LOCK_KEY}); \
          CREATE SCHEMA IF NOT EXISTS \"{schema}\"; \
-         {META}"
+         {CREATE_META_TABLE}"
     );
-    client.batch_execute(&begin).await.map_err(refused)?;
-    let found = checked_version(client, schema, known).await?;
-    for sql in VERSIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        client.batch_execute(sql).await.map_err(refused)?;
+    client
+        .batch_execute(&begin)
+        .await
+        .map_err(migration_error)?;
+    let existing = checked_version(client, schema, supported).await?;
+    for sql in MIGRATIONS
+        .iter()
+        .skip(usize::try_from(existing).unwrap_or(0))
+    {
+        client.batch_execute(sql).await.map_err(migration_error)?;
     }
     let commit = format!(
-        "INSERT INTO meta VALUES ('version', '{known}') \
+        "INSERT INTO meta VALUES ('version', '{supported}') \
          ON CONFLICT (name) DO UPDATE SET value = excluded.value; COMMIT"
     );
-    client.batch_execute(&commit).await.map_err(refused)
+    client.batch_execute(&commit).await.map_err(migration_error)
 }
 
-async fn checked_version(client: &Client, schema: &str, known: i32) -> Result<i32, StoreError> {
-    let found = version(client, schema).await?;
-    if found > known {
+async fn checked_version(client: &Client, schema: &str, supported: i32) -> Result<i32, StoreError> {
+    let existing = read_version(client, schema).await?;
+    if existing > supported {
         return Err(StoreError::Unusable(format!(
-            "the tables are of version {found} and this program knows up to {known}: use a newer one"
+            "the database schema has version {existing}, but this program supports up to {supported}: use a newer program"
         )));
     }
-    Ok(found)
+    Ok(existing)
 }
 
-/// The version of the tables that are there; zero if there are none.
-async fn version(client: &Client, schema: &str) -> Result<i32, StoreError> {
-    let there = client
+/// Reads the version of the existing tables; zero if there are none.
+async fn read_version(client: &Client, schema: &str) -> Result<i32, StoreError> {
+    let meta_exists = client
         .query_one(
             "SELECT to_regclass($1) IS NOT NULL",
             &[&format!("\"{schema}\".meta")],
         )
         .await
-        .map_err(|error| fault::answer(&error))?;
-    if !there.get::<_, bool>(0) {
+        .map_err(|error| error::to_store_error(&error))?;
+    if !meta_exists.get::<_, bool>(0) {
         return Ok(0);
     }
     let row = client
         .query_opt("SELECT value FROM meta WHERE name = 'version'", &[])
         .await
-        .map_err(refused)?;
+        .map_err(migration_error)?;
     let Some(row) = row else { return Ok(0) };
     let text: &str = row.get(0);
-    text.parse()
-        .map_err(|_| StoreError::Unusable("the version of the tables cannot be read".to_owned()))
+    text.parse().map_err(|_| {
+        StoreError::Unusable("the schema version in the table meta is invalid".to_owned())
+    })
 }
 
-fn refused(error: tokio_postgres::Error) -> StoreError {
-    let foreign = [
+fn migration_error(error: tokio_postgres::Error) -> StoreError {
+    let foreign_table_states = [
         SqlState::DUPLICATE_TABLE,
         SqlState::DUPLICATE_OBJECT,
         SqlState::UNDEFINED_COLUMN,
         SqlState::WRONG_OBJECT_TYPE,
     ];
     match error.code() {
-        Some(code) if foreign.contains(code) => StoreError::Unusable(
-            "the schema holds tables of something else: name another schema".to_owned(),
+        Some(code) if foreign_table_states.contains(code) => StoreError::Unusable(
+            "the schema contains tables of another application: choose another schema".to_owned(),
         ),
         Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Unusable(
-            "this user may not make the tables: let it create the schema, or make it for it"
+            "this user may not create the tables: grant it CREATE, or create the schema for it"
                 .to_owned(),
         ),
-        _ => fault::answer(&error),
+        _ => error::to_store_error(&error),
     }
 }

@@ -1,16 +1,19 @@
-//! Subscriptions, and signals on their way to them.
+//! Topic subscriptions, and deliveries of signals to them.
 
 use super::PostgresStore;
-use super::moments::now_or_server;
-use super::pipeline::begin_with;
-use super::session::Done;
-use super::work::limit;
+use super::clock::now_or_server;
+use super::pipeline::begin_and_query;
+use super::tx_runner::TxOutcome;
+use super::work_queue::limit_param;
 use crate::codec::{
-    column, count, from_optional_text, from_text, json, moment, name, subject, word,
+    from_json_text, from_optional_json_text, int_from_column, int_to_column, parse_enum, parse_id,
+    parse_raw_json, parse_subject, timestamp_from_column,
 };
 use async_trait::async_trait;
 use interzone_hub::ports::{StoreError, SubscriptionQuery, TopicStore};
-use interzone_hub::{Acked, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState};
+use interzone_hub::{
+    AckOutcome, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState,
+};
 use interzone_protocol::vocab::{SignalId, SubscriptionId, Timestamp};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,7 +33,7 @@ macro_rules! delivery_columns {
     };
 }
 
-const CLAIM: &str = concat!(
+const CLAIM_SIGNALS: &str = concat!(
     "WITH picked AS (
          SELECT seq FROM deliveries
          WHERE subscription_id = $1 AND state = 'waiting' AND due_at <= ",
@@ -51,8 +54,8 @@ const CLAIM: &str = concat!(
      ORDER BY given.seq"
 );
 
-/// What was due, or given up, is acknowledged now; of each id it is told whether there was such.
-const ACK: &str = "
+/// Acknowledges waiting and dead deliveries; returns per signal id whether any was acknowledged now.
+const ACK_SIGNALS: &str = "
     WITH mine AS (
         SELECT seq, signal_id, state FROM deliveries
         WHERE subscription_id = $1 AND signal_id = ANY ($2) ORDER BY seq FOR UPDATE),
@@ -71,7 +74,7 @@ impl TopicStore for PostgresStore {
             subscription_columns!(),
             " FROM subscriptions WHERE id = $1"
         );
-        let rows = self.session.rows(sql, &[&id.as_str()]).await?;
+        let rows = self.tx_runner.query(sql, &[&id.as_str()]).await?;
         rows.first()
             .map(|row| read_subscription(row, 0))
             .transpose()
@@ -83,14 +86,14 @@ impl TopicStore for PostgresStore {
     ) -> Result<(Vec<Subscription>, u64), StoreError> {
         let owner = query.owner.as_ref().map(|owner| owner.as_str());
         let state = query.state.map(SubscriptionState::name);
-        // Each has a plan of its own, so that those of one owner are found by their index.
+        // A separate statement per case, so that those of one owner are found by their index.
         let condition = match owner {
             Some(_) => "owner = $1 AND ($2::text IS NULL OR state = $2)",
             None => "$1::text IS NULL AND ($2::text IS NULL OR state = $2)",
         };
         let sql = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
-        let rows = self.session.rows(&sql, &[&owner, &state]).await?;
-        let total = count("a count", rows.first().map_or(0, |row| row.get(0)))?;
+        let rows = self.tx_runner.query(&sql, &[&owner, &state]).await?;
+        let total = int_from_column("a count", rows.first().map_or(0, |row| row.get(0)))?;
         let sql = format!(
             concat!(
                 "SELECT ",
@@ -99,33 +102,42 @@ impl TopicStore for PostgresStore {
             ),
             condition
         );
-        let params: [&(dyn ToSql + Sync); 4] =
-            [&owner, &state, &limit(query.offset), &limit(query.limit)];
-        let rows = self.session.rows(&sql, &params).await?;
+        let params: [&(dyn ToSql + Sync); 4] = [
+            &owner,
+            &state,
+            &limit_param(query.offset),
+            &limit_param(query.limit),
+        ];
+        let rows = self.tx_runner.query(&sql, &params).await?;
         let all: Result<Vec<_>, _> = rows.iter().map(|row| read_subscription(row, 0)).collect();
         Ok((all?, total))
     }
 
     async fn active_subscriptions(
         &self,
-        known: Option<u64>,
+        known_epoch: Option<u64>,
     ) -> Result<Option<(u64, Vec<Subscription>)>, StoreError> {
-        // One statement, so that the list is the one of the epoch.
+        // One statement, so that the list matches the epoch.
         let sql = concat!(
             "SELECT number, ",
             subscription_columns!(),
             " FROM epoch LEFT JOIN subscriptions ON state = 'active'
               WHERE number IS DISTINCT FROM $1 ORDER BY created_at, place"
         );
-        let rows = self.session.rows(sql, &[&known.map(column)]).await?;
+        let rows = self
+            .tx_runner
+            .query(sql, &[&known_epoch.map(int_to_column)])
+            .await?;
         let Some(first) = rows.first() else {
             return Ok(None);
         };
-        let epoch = count("the epoch", first.get(0))?;
-        let there = rows
+        let epoch = int_from_column("the epoch", first.get(0))?;
+        let with_subscription = rows
             .iter()
             .filter(|row| row.get::<_, Option<&str>>(1).is_some());
-        let all: Result<Vec<_>, _> = there.map(|row| read_subscription(row, 1)).collect();
+        let all: Result<Vec<_>, _> = with_subscription
+            .map(|row| read_subscription(row, 1))
+            .collect();
         Ok(Some((epoch, all?)))
     }
 
@@ -137,22 +149,25 @@ impl TopicStore for PostgresStore {
         most: usize,
     ) -> Result<Vec<SignalDelivery>, StoreError> {
         let clock = self.clock();
-        let mut waits: Vec<i64> = waits.iter().map(|wait| clock.length(now, *wait)).collect();
+        let mut waits: Vec<i64> = waits
+            .iter()
+            .map(|wait| clock.duration_millis(now, *wait))
+            .collect();
         if waits.is_empty() {
             waits.push(0);
         }
-        let (waits, now, most) = (&waits, clock.now(now), limit(most));
-        self.session
+        let (waits, now, most) = (&waits, clock.now_param(now), limit_param(most));
+        self.tx_runner
             .transact("claim signals", |client| {
                 Box::pin(async move {
                     let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &now, &most, waits];
-                    let rows = begin_with(&client, CLAIM, &params).await?;
-                    let given: Result<Vec<_>, _> = rows.iter().map(read_delivery).collect();
-                    let given = given?;
-                    Ok(if given.is_empty() {
-                        Done::Nothing(given)
+                    let rows = begin_and_query(&client, CLAIM_SIGNALS, &params).await?;
+                    let deliveries: Result<Vec<_>, _> = rows.iter().map(read_delivery).collect();
+                    let deliveries = deliveries?;
+                    Ok(if deliveries.is_empty() {
+                        TxOutcome::ReadOnly(deliveries)
                     } else {
-                        Done::Written(given)
+                        TxOutcome::Written(deliveries)
                     })
                 })
             })
@@ -173,8 +188,9 @@ impl TopicStore for PostgresStore {
               WHERE given.subscription_id = $1 AND given.seq > $2 AND given.state = 'waiting'
               ORDER BY given.seq LIMIT $3"
         );
-        let params: [&(dyn ToSql + Sync); 3] = [&id.as_str(), &column(after), &limit(most)];
-        let rows = self.session.rows(sql, &params).await?;
+        let params: [&(dyn ToSql + Sync); 3] =
+            [&id.as_str(), &int_to_column(after), &limit_param(most)];
+        let rows = self.tx_runner.query(sql, &params).await?;
         rows.iter().map(read_delivery).collect()
     }
 
@@ -183,38 +199,39 @@ impl TopicStore for PostgresStore {
         id: &SubscriptionId,
         signals: &[SignalId],
         now: Timestamp,
-    ) -> Result<Vec<Acked>, StoreError> {
+    ) -> Result<Vec<AckOutcome>, StoreError> {
         if signals.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<&str> = signals.iter().map(SignalId::as_str).collect();
         let (ids, now) = (&ids, now.as_millis());
         let found: HashMap<String, bool> = self
-            .session
+            .tx_runner
             .transact("ack signals", |client| {
                 Box::pin(async move {
-                    let rows = begin_with(&client, ACK, &[&id.as_str(), ids, &now]).await?;
+                    let rows =
+                        begin_and_query(&client, ACK_SIGNALS, &[&id.as_str(), ids, &now]).await?;
                     let found = rows.iter().map(|row| (row.get(0), row.get(1)));
                     let found: HashMap<String, bool> = found.collect();
                     Ok(if found.values().any(|now| *now) {
-                        Done::Written(found)
+                        TxOutcome::Written(found)
                     } else {
-                        Done::Nothing(found)
+                        TxOutcome::ReadOnly(found)
                     })
                 })
             })
             .await?;
-        let became = signals
+        let outcomes = signals
             .iter()
             .map(|signal| match found.get(signal.as_str()) {
-                Some(true) => Acked::Now,
-                Some(false) => Acked::Before,
-                None => Acked::Unknown,
+                Some(true) => AckOutcome::Acknowledged,
+                Some(false) => AckOutcome::AlreadyAcknowledged,
+                None => AckOutcome::Unknown,
             });
-        Ok(became.collect())
+        Ok(outcomes.collect())
     }
 
-    async fn bury_signal(
+    async fn dead_letter_signal(
         &self,
         id: &SubscriptionId,
         seq: u64,
@@ -222,7 +239,8 @@ impl TopicStore for PostgresStore {
     ) -> Result<(), StoreError> {
         let sql = "UPDATE deliveries SET state = 'dead', settled_at = $3
                    WHERE subscription_id = $1 AND seq = $2 AND state = 'waiting' RETURNING seq";
-        let params: [&(dyn ToSql + Sync); 3] = [&id.as_str(), &column(seq), &now.as_millis()];
+        let params: [&(dyn ToSql + Sync); 3] =
+            [&id.as_str(), &int_to_column(seq), &now.as_millis()];
         self.write_if_found("bury signal", sql, &params).await?;
         Ok(())
     }
@@ -232,7 +250,7 @@ impl TopicStore for PostgresStore {
         now: Timestamp,
         most: usize,
     ) -> Result<Vec<SubscriptionId>, StoreError> {
-        // Each subscription's own index tells its first; whoever waits longest comes first.
+        // Each subscription's index gives its earliest delivery; the longest waiting comes first.
         let sql = concat!(
             "SELECT cursors.subscription_id FROM cursors, LATERAL (
                        SELECT due_at FROM deliveries
@@ -242,14 +260,14 @@ impl TopicStore for PostgresStore {
             " ORDER BY due_at LIMIT 1) AS due
                    ORDER BY due.due_at LIMIT $2"
         );
-        let params: [&(dyn ToSql + Sync); 2] = [&self.clock().now(now), &limit(most)];
-        let rows = self.session.rows(sql, &params).await?;
+        let params: [&(dyn ToSql + Sync); 2] = [&self.clock().now_param(now), &limit_param(most)];
+        let rows = self.tx_runner.query(sql, &params).await?;
         rows.iter()
-            .map(|row| word("a subscription", row.get(0)))
+            .map(|row| parse_id("a subscription", row.get(0)))
             .collect()
     }
 
-    async fn buried_signals(&self, most: usize) -> Result<Vec<SignalDelivery>, StoreError> {
+    async fn dead_signals(&self, most: usize) -> Result<Vec<SignalDelivery>, StoreError> {
         let sql = concat!(
             "SELECT ",
             delivery_columns!(),
@@ -258,47 +276,55 @@ impl TopicStore for PostgresStore {
               WHERE given.state = 'dead'
               ORDER BY given.settled_at DESC, given.signal DESC LIMIT $1"
         );
-        let rows = self.session.rows(sql, &[&limit(most)]).await?;
+        let rows = self.tx_runner.query(sql, &[&limit_param(most)]).await?;
         rows.iter().map(read_delivery).collect()
     }
 }
 
-fn read_subscription(row: &Row, from: usize) -> Result<Subscription, StoreError> {
-    let about: Option<&str> = row.get(from + 5);
+fn read_subscription(row: &Row, first_column: usize) -> Result<Subscription, StoreError> {
+    let about: Option<&str> = row.get(first_column + 5);
     Ok(Subscription {
-        id: word("a subscription", row.get(from))?,
-        owner: word("a subscription", row.get(from + 1))?,
-        patterns: from_text("a subscription", row.get(from + 2))?,
-        allowed: from_optional_text("a subscription", row.get(from + 3))?,
-        state: name(
+        id: parse_id("a subscription", row.get(first_column))?,
+        owner: parse_id("a subscription", row.get(first_column + 1))?,
+        patterns: from_json_text("a subscription", row.get(first_column + 2))?,
+        allowed_patterns: from_optional_json_text("a subscription", row.get(first_column + 3))?,
+        state: parse_enum(
             "a subscription",
-            row.get(from + 4),
+            row.get(first_column + 4),
             SubscriptionState::from_name,
         )?,
-        about: about
-            .map(|about| json("a subscription", about))
+        dialect_data: about
+            .map(|about| parse_raw_json("a subscription", about))
             .transpose()?,
-        created_at: moment(row.get(from + 6)),
-        expires_at: row.get::<_, Option<i64>>(from + 7).map(moment),
-        revision: count("a subscription", row.get(from + 8))?,
+        created_at: timestamp_from_column(row.get(first_column + 6)),
+        expires_at: row
+            .get::<_, Option<i64>>(first_column + 7)
+            .map(timestamp_from_column),
+        revision: int_from_column("a subscription", row.get(first_column + 8))?,
     })
 }
 
 fn read_delivery(row: &Row) -> Result<SignalDelivery, StoreError> {
     let body = match (row.get(7), row.get(8), row.get(9)) {
-        (Some(body), _, _) => SignalBody::Sent(json("a signal", body)?),
-        (None, Some(key), Some(seq)) => SignalBody::Event(subject(key)?, count("a signal", seq)?),
-        _ => return Err(StoreError::Corrupt("a signal says nothing".to_owned())),
+        (Some(body), _, _) => SignalBody::Sent(parse_raw_json("a signal", body)?),
+        (None, Some(key), Some(seq)) => {
+            SignalBody::Event(parse_subject(key)?, int_from_column("a signal", seq)?)
+        }
+        _ => {
+            return Err(StoreError::Corrupt(
+                "a signal has neither body nor event".to_owned(),
+            ));
+        }
     };
     Ok(SignalDelivery {
-        subscription_id: word("a delivery", row.get(0))?,
-        seq: count("a delivery", row.get(1))?,
-        attempt: count("a delivery", row.get(2))?,
+        subscription_id: parse_id("a delivery", row.get(0))?,
+        seq: int_from_column("a delivery", row.get(1))?,
+        attempt: int_from_column("a delivery", row.get(2))?,
         signal: Signal {
-            topic: word("a signal", row.get(3))?,
-            id: word("a signal", row.get(4))?,
-            publisher: word("a signal", row.get(5))?,
-            at: moment(row.get(6)),
+            topic: parse_id("a signal", row.get(3))?,
+            id: parse_id("a signal", row.get(4))?,
+            publisher: parse_id("a signal", row.get(5))?,
+            at: timestamp_from_column(row.get(6)),
             body,
         },
     })

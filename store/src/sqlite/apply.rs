@@ -1,33 +1,47 @@
-//! The operations of a commit, one after another, inside the writer's transaction.
+//! Applies the operations of a commit, in order, inside the writer's transaction.
 
-use super::commit::Step;
-use super::fault::Outcome;
-use super::job::Session;
-use super::{blobs, events, first, outbox, streams, talks, tasks, topics, work};
-use interzone_hub::Push;
-use interzone_hub::ports::{ClaimKey, Op, StoreError};
+use super::commit::PreparedStep;
+use super::error::SqliteResult;
+use super::write_job::WriteSession;
+use super::{
+    blobs, conversations, events, inline_rows, outbox, streams, tasks, topics, work_queue,
+};
+use interzone_hub::PushSubscription;
+use interzone_hub::ports::{IdempotencyClaim, Op, StoreError};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
 
 /// Applies one operation.
-pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Outcome<()> {
+pub(super) fn apply_step(
+    session: &mut WriteSession<'_>,
+    at: Timestamp,
+    step: &PreparedStep,
+) -> SqliteResult<()> {
     let text = step.text.as_deref();
     let subject = step.subject.as_deref();
     match &step.op {
-        Op::Claim(claim) => claim_key(session, claim, at),
-        Op::CreateTask(task) => tasks::create(session, task, text, &step.first, at),
+        Op::ClaimKey(claim) => claim_key(session, claim, at),
+        Op::CreateTask(task) => tasks::create(session, task, text, &step.inlined, at),
         Op::UpdateTask(task) => tasks::update(session, task, text),
-        Op::NoteQuestion { task_id, asking } => talks::note(session, task_id, asking, at),
+        Op::RecordThread {
+            task_id,
+            origin: asking,
+        } => conversations::record_thread(session, task_id, asking, at),
         Op::AddMessage { task_id, index, .. } => {
             let sql = "INSERT INTO messages (task_id, idx, body) SELECT ?1, ?2, ?3 WHERE NOT EXISTS \
                 (SELECT 1 FROM tasks WHERE id = ?1 AND first_said > ?2)";
-            once(session.run(sql, params![task_id.as_str(), index, text])?)
+            require_changed(session.run(sql, params![task_id.as_str(), index, text])?)
         }
         Op::ReplaceMessage { task_id, index, .. } => {
             let sql = "UPDATE messages SET body = ?3 WHERE task_id = ?1 AND idx = ?2";
-            let done = session.run(sql, params![task_id.as_str(), index, text])?;
-            if done == 0 {
-                return first::replace_message(session, task_id, *index, text.unwrap_or_default());
+            let changed_rows = session.run(sql, params![task_id.as_str(), index, text])?;
+            if changed_rows == 0 {
+                return inline_rows::replace_inlined_message(
+                    session,
+                    task_id,
+                    *index,
+                    text.unwrap_or_default(),
+                );
             }
             Ok(())
         }
@@ -38,49 +52,51 @@ pub(super) fn step(session: &mut Session<'_>, at: Timestamp, step: &Step) -> Out
         } => {
             let sql = "INSERT INTO artifacts (task_id, artifact_id, body) VALUES (?1, ?2, ?3) \
                 ON CONFLICT (task_id, artifact_id) DO UPDATE SET body = excluded.body";
-            once(session.run(sql, params![task_id.as_str(), artifact_id.as_str(), text])?)
+            require_changed(
+                session.run(sql, params![task_id.as_str(), artifact_id.as_str(), text])?,
+            )
         }
         Op::PutBlob { blob, .. } => blobs::put(session, subject, blob),
         Op::CreateStream(stream) => streams::create(session, stream, text),
         Op::UpdateStream(stream) => streams::update(session, stream, text),
         Op::AppendEvent(event) => events::append(session, at, event, step),
-        Op::QueueWork {
+        Op::EnqueueWork {
             task_id,
             agent,
             owner,
             priority,
             due_at,
         } => {
-            let place = work::Place {
+            let position = work_queue::QueuePosition {
                 agent: agent.clone(),
                 owner: owner.clone(),
                 priority: *priority,
                 due_at: *due_at,
             };
-            work::queue(session, task_id, &place, at)
+            work_queue::queue_task(session, task_id, &position, at)
         }
-        Op::EndWork(task_id) => work::end(session, task_id),
-        Op::Enqueue(entry) => outbox::enqueue(session, entry, subject),
-        Op::PutPush(push) => put_push(session, push, text),
-        Op::RemovePush { task_id, id } => {
+        Op::DequeueWork(task_id) => work_queue::dequeue_task(session, task_id),
+        Op::EnqueueOutbox(entry) => outbox::enqueue(session, entry, subject),
+        Op::PutPushSubscription(push) => put_push(session, push, text),
+        Op::RemovePushSubscription { task_id, id } => {
             let sql = "DELETE FROM pushes WHERE task_id = ?1 AND id = ?2";
             session
                 .run(sql, [task_id.as_str(), id.as_str()])
                 .map(|_| ())
         }
         Op::CreateSubscription(subscription) => {
-            topics::create(session, subscription, at, text, step.more.as_deref())
+            topics::create(session, subscription, at, text, step.extra_text.as_deref())
         }
         Op::UpdateSubscription(subscription) => {
-            topics::update(session, subscription, at, text, step.more.as_deref())
+            topics::update(session, subscription, at, text, step.extra_text.as_deref())
         }
         Op::RemoveSubscription(id) => topics::remove(session, id.as_str()),
         Op::Publish { signal, to } => topics::publish(session, signal, subject, to),
     }
 }
 
-/// What changes nothing met something else than it expected.
-pub(super) fn once(changes: usize) -> Outcome<()> {
+/// Returns `Conflict` if a statement affected no rows.
+pub(super) fn require_changed(changes: usize) -> SqliteResult<()> {
     if changes == 0 {
         Err(StoreError::Conflict.into())
     } else {
@@ -88,7 +104,11 @@ pub(super) fn once(changes: usize) -> Outcome<()> {
     }
 }
 
-fn claim_key(session: &Session<'_>, claim: &ClaimKey, at: Timestamp) -> Outcome<()> {
+fn claim_key(
+    session: &WriteSession<'_>,
+    claim: &IdempotencyClaim,
+    at: Timestamp,
+) -> SqliteResult<()> {
     let sql = "INSERT INTO claims (key, value, expires_at) VALUES (?1, ?2, ?3) \
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
         WHERE claims.expires_at <= ?4";
@@ -103,14 +123,18 @@ fn claim_key(session: &Session<'_>, claim: &ClaimKey, at: Timestamp) -> Outcome<
     }
     let sql = "SELECT value FROM claims WHERE key = ?1";
     let value = session.first(sql, [&claim.key], |row| Ok(row.get(0)?))?;
-    Err(StoreError::Claimed {
+    Err(StoreError::KeyTaken {
         key: claim.key.clone(),
         value: value.unwrap_or_default(),
     }
     .into())
 }
 
-fn put_push(session: &Session<'_>, push: &Push, events: Option<&str>) -> Outcome<()> {
+fn put_push(
+    session: &WriteSession<'_>,
+    push: &PushSubscription,
+    events: Option<&str>,
+) -> SqliteResult<()> {
     let sql = "INSERT INTO pushes (task_id, id, owner, channel, events, target, created_at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
         ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, \
@@ -125,5 +149,5 @@ fn put_push(session: &Session<'_>, push: &Push, events: Option<&str>) -> Outcome
         push.target.as_str(),
         push.created_at.as_millis()
     ];
-    once(session.run(sql, values)?)
+    require_changed(session.run(sql, values)?)
 }

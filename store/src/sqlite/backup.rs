@@ -1,90 +1,99 @@
-//! A backup of a database that may be in use by another process.
+//! Online backup of a database that may be in use by another process.
 
 use super::schema;
 use super::{lock, open};
-use crate::backup::{Backup, BackupError, Draft, SIDE_FILES, destination, no_room, with_end};
-use crate::codec::count;
+use crate::backup::{
+    BackupError, BackupSummary, PartialBackup, SQLITE_SIDE_FILE_SUFFIXES, append_suffix,
+    destination_error, disk_full_error,
+};
+use crate::codec::int_from_column;
 use interzone_hub::ports::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 
-/// Copies the database in `from` to a new file, which no one but its owner can read. A server may run on it meanwhile: it
-/// is read as it is at one moment, and holds all that was acknowledged before this was called. Takes the time that reading
-/// and writing it takes, however busy the server is.
+/// Copies the database in `from` to a new file, readable by its owner only. A server may run on it meanwhile: the
+/// backup is one snapshot, and contains everything acknowledged before this call. Takes as long as reading
+/// and writing the data takes, however busy the server is.
 ///
 /// # Errors
-/// There is no database of ours in `from`, there is a file in `to` or it would be taken for one of a database, there is no
-/// room, or the copy is found to be damaged.
-/// Then nothing is left in `to`.
-pub async fn backup(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, BackupError> {
+/// `from` is not an Interzone database, `to` exists or has a name that SQLite or the store uses, the disk is full,
+/// or the copy is found to be damaged.
+/// Then no file is left in `to`.
+pub async fn backup(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+) -> Result<BackupSummary, BackupError> {
     let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
-    tokio::task::spawn_blocking(move || copy(&from, &to))
+    tokio::task::spawn_blocking(move || copy_database(&from, &to))
         .await
         .unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string()).into()))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<Backup, BackupError> {
-    let shown = from.display().to_string();
+fn copy_database(from: &Path, to: &Path) -> Result<BackupSummary, BackupError> {
+    let source_path = from.display().to_string();
     if !from.exists() {
-        return Err(StoreError::Unusable(format!("there is no {shown}")).into());
+        return Err(StoreError::Unusable(format!("{source_path} does not exist")).into());
     }
     check_destination(from, to)?;
-    let connection = open::waiting(from)?;
-    if schema::version(&connection, &shown)? == 0 {
-        return Err(StoreError::Unusable(format!("there is nothing in {shown}")).into());
+    let connection = open::open_with_busy_wait(from)?;
+    if schema::read_version(&connection, &source_path)? == 0 {
+        return Err(StoreError::Unusable(format!("{source_path} is empty")).into());
     }
-    let (draft, file) = Draft::begin(to)?;
+    let (partial, file) = PartialBackup::create(to)?;
     drop(file);
-    let Some(part) = draft.path().to_str() else {
-        let why = format!("{} is no path in UTF-8: name another", to.display());
-        return Err(destination(why));
+    let Some(temp_path) = partial.temp_path().to_str() else {
+        let reason = format!("{} is not valid UTF-8: choose another path", to.display());
+        return Err(destination_error(reason));
     };
-    // The store is but read, so whatever cannot be written is the copy.
-    let copied = connection.execute("VACUUM INTO ?1", [part]);
-    copied.map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => no_room(to),
+    // The source is only read, so a write error concerns the copy.
+    let result = connection.execute("VACUUM INTO ?1", [temp_path]);
+    result.map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => disk_full_error(to),
         Some(ErrorCode::SystemIoFailure) => {
-            destination(format!("{} cannot be written: {error}", to.display()))
+            destination_error(format!("cannot write {}: {error}", to.display()))
         }
-        _ => open::refused(&error, &shown).into(),
+        _ => open::open_error(&error, &source_path).into(),
     })?;
-    let mut backup = verify(draft.path())?;
-    backup.bytes = draft.finish()?;
+    let mut backup = verify_copy(partial.temp_path())?;
+    backup.bytes = partial.finish()?;
     Ok(backup)
 }
 
-/// Refuses names under which a backup would be taken for a file of a database, or is one.
+/// Rejects target names that SQLite would take for a database's journal or WAL, or that belong to the store.
 fn check_destination(store: &Path, to: &Path) -> Result<(), BackupError> {
-    let shown = to.display();
+    let target_path = to.display();
     if is_same_file(store, to) {
-        return Err(destination(format!(
-            "{shown} is the store itself: name a file that is not there yet"
+        return Err(destination_error(format!(
+            "{target_path} is the store itself: choose a path that does not exist"
         )));
     }
     let name = to.file_name().unwrap_or_default();
     let name = name.to_string_lossy().to_ascii_lowercase();
-    // SQLite would play it back into the database that the rest of the name is of, or remove it.
-    if SIDE_FILES.iter().any(|end| name.ends_with(end)) {
-        return Err(destination(format!(
-            "{shown} is a name that SQLite gives to its own files: name another"
+    // SQLite would replay it into the database whose name is the prefix, or delete it.
+    if SQLITE_SIDE_FILE_SUFFIXES
+        .iter()
+        .any(|end| name.ends_with(end))
+    {
+        return Err(destination_error(format!(
+            "{target_path} is a name that SQLite gives to its own files: choose another"
         )));
     }
-    let place = |path: &Path| -> Option<PathBuf> {
+    let resolve = |path: &Path| -> Option<PathBuf> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     };
     let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    let own = lock::OWN_FILES.map(|end| place(&with_end(&store, end)));
-    if own.contains(&place(to)) {
-        return Err(destination(format!(
-            "{shown} is the name of a file that belongs to the store: name another"
+    let store_files = lock::STORE_FILE_SUFFIXES.map(|end| resolve(&append_suffix(&store, end)));
+    if store_files.contains(&resolve(to)) {
+        return Err(destination_error(format!(
+            "{target_path} belongs to the store: choose another path"
         )));
     }
     Ok(())
 }
 
-/// Whether both names are of one file, by a link or another spelling.
+/// Returns true if both paths are the same file, by a link or another spelling.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -95,41 +104,43 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
     #[cfg(not(unix))]
     {
-        let whole = |path: &Path| path.canonicalize();
-        matches!((whole(one), whole(other)), (Ok(one), Ok(other)) if one == other)
+        let canonical = |path: &Path| path.canonicalize();
+        matches!((canonical(one), canonical(other)), (Ok(one), Ok(other)) if one == other)
     }
 }
 
-/// Reads all of a copy.
-fn verify(path: &Path) -> Result<Backup, StoreError> {
-    let shown = path.display().to_string();
-    let refused = |error: rusqlite::Error| open::refused(&error, &shown);
+/// Reads all of a copy and checks its integrity.
+fn verify_copy(path: &Path) -> Result<BackupSummary, StoreError> {
+    let copy_path = path.display().to_string();
+    let to_error = |error: rusqlite::Error| open::open_error(&error, &copy_path);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(refused)?;
-    let schema = schema::version(&connection, &shown)?;
+    let connection = Connection::open_with_flags(path, flags).map_err(to_error)?;
+    let schema = schema::read_version(&connection, &copy_path)?;
     let check = "PRAGMA integrity_check(1)";
-    let found: String = connection
+    let result: String = connection
         .query_row(check, [], |row| row.get(0))
-        .map_err(refused)?;
-    if found != "ok" {
-        return Err(StoreError::Corrupt(format!("the copy is damaged: {found}")));
+        .map_err(to_error)?;
+    if result != "ok" {
+        return Err(StoreError::Corrupt(format!(
+            "the backup is damaged: {result}"
+        )));
     }
     let mut rows = Vec::new();
-    for table in tables(&connection).map_err(refused)? {
+    for table in list_tables(&connection).map_err(to_error)? {
         let sql = format!("SELECT count(*) FROM \"{table}\"");
         let number: i64 = connection
             .query_row(&sql, [], |row| row.get(0))
-            .map_err(refused)?;
-        rows.push((table, count("a count", number)?));
+            .map_err(to_error)?;
+        rows.push((table, int_from_column("a count", number)?));
     }
-    Ok(Backup {
+    Ok(BackupSummary {
         schema: schema as u64,
         bytes: 0,
         rows,
     })
 }
 
-fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+fn list_tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
         ORDER BY name";
     let mut statement = connection.prepare(sql)?;

@@ -1,28 +1,31 @@
-//! Large contents on their way into the file and out of it. The engine copies a value several times
-//! before it is written, and keeps the pages; so what is large goes piece by piece, and few pages are
-//! kept on the way.
+//! Blob storage. SQLite copies a value several times before it is written, and caches its pages; so large
+//! blobs are written and read in pieces, with a small page cache meanwhile.
 
-use super::fault::Outcome;
-use super::job::Session;
+use super::error::SqliteResult;
 use super::rows::{first, text};
+use super::write_job::WriteSession;
 use interzone_hub::ports::StoreError;
-use interzone_hub::{Blob, BlobId, BlobText};
+use interzone_hub::{Blob, BlobContent, BlobId};
 use rusqlite::{Connection, params};
 
-/// What is longer than this, in bytes, is kept in pieces of this length.
-const PIECE: usize = 128 * 1024;
+/// Blobs longer than this, in bytes, are stored in pieces of this size.
+const PIECE_BYTES: usize = 128 * 1024;
 
-/// How much memory, in KiB, pages may take meanwhile.
-const LITTLE: i64 = 256;
+/// Page cache during blob access, in KiB.
+const BLOB_CACHE_KIB: i64 = 256;
 
-/// Writes a blob, unless it is there.
-pub(super) fn put(session: &Session<'_>, subject: Option<&str>, blob: &Blob) -> Outcome<()> {
+/// Writes a blob, unless it exists, and the reference to it.
+pub(super) fn put(
+    session: &WriteSession<'_>,
+    subject: Option<&str>,
+    blob: &Blob,
+) -> SqliteResult<()> {
     let id = blob.id.as_bytes();
-    // Looking first is cheaper than handing over bytes that are there already.
-    let there = session.first("SELECT 1 FROM blobs WHERE id = ?1", [id], |_| Ok(()))?;
-    if there.is_none() {
+    // Checking first is cheaper than binding bytes that are stored already.
+    let existing = session.first("SELECT 1 FROM blobs WHERE id = ?1", [id], |_| Ok(()))?;
+    if existing.is_none() {
         let sql = "INSERT INTO blobs (id, bytes) VALUES (?1, ?2)";
-        if blob.bytes.len() <= PIECE {
+        if blob.bytes.len() <= PIECE_BYTES {
             session.run(sql, params![id, &*blob.bytes])?;
         } else {
             session.run(sql, params![id, ""])?;
@@ -34,18 +37,18 @@ pub(super) fn put(session: &Session<'_>, subject: Option<&str>, blob: &Blob) -> 
     session.run(sql, params![subject, id]).map(|_| ())
 }
 
-fn put_pieces(session: &Session<'_>, blob: i64, bytes: &[u8]) -> Outcome<()> {
-    with_few_pages(session.connection, || {
+fn put_pieces(session: &WriteSession<'_>, blob: i64, bytes: &[u8]) -> SqliteResult<()> {
+    with_small_cache(session.connection, || {
         let sql = "INSERT INTO blob_pieces (blob, bytes) VALUES (?1, ?2)";
-        for piece in bytes.chunks(PIECE) {
+        for piece in bytes.chunks(PIECE_BYTES) {
             session.run(sql, params![blob, piece])?;
         }
         Ok(())
     })
 }
 
-/// Removes a blob that nobody needs any more; answers how many that were.
-pub(super) fn remove(session: &Session<'_>, id: &[u8]) -> Outcome<u64> {
+/// Removes a blob without references; returns how many were removed.
+pub(super) fn remove(session: &WriteSession<'_>, id: &[u8]) -> SqliteResult<u64> {
     let sql = "DELETE FROM blobs WHERE id = ?1 \
         AND NOT EXISTS (SELECT 1 FROM blob_refs INDEXED BY blob_refs_blob WHERE blob = ?1) RETURNING row";
     let Some(row) = session.first(sql, [id], |row| Ok(row.get::<_, i64>(0)?))? else {
@@ -58,41 +61,41 @@ pub(super) fn remove(session: &Session<'_>, id: &[u8]) -> Outcome<u64> {
     Ok(1)
 }
 
-/// Reads a blob, if there is one.
-pub(super) fn get(connection: &Connection, id: &BlobId) -> Outcome<Option<BlobText>> {
+/// Reads a blob, if it exists.
+pub(super) fn get(connection: &Connection, id: &BlobId) -> SqliteResult<Option<BlobContent>> {
     let sql = "SELECT row, bytes FROM blobs WHERE id = ?1";
     first(connection, sql, [id.as_bytes()], |row| {
         match text(row, 1)? {
-            // As long as this row is looked at, nobody takes the pieces away from under it.
+            // While this row is being read, the pieces cannot be removed.
             "" => get_pieces(connection, row.get(0)?),
-            whole => Ok(whole.into()),
+            inline => Ok(inline.into()),
         }
     })
 }
 
-/// How many bytes a blob has, if there is one. None of them is read.
-pub(super) fn size(connection: &Connection, id: &BlobId) -> Outcome<Option<usize>> {
+/// Returns the size of a blob in bytes, if it exists, without reading it.
+pub(super) fn size(connection: &Connection, id: &BlobId) -> SqliteResult<Option<usize>> {
     let sql = "SELECT row, octet_length(bytes) FROM blobs WHERE id = ?1";
     first(connection, sql, [id.as_bytes()], |row| {
         match row.get::<_, i64>(1)? {
             0 => size_of_pieces(connection, row.get(0)?),
-            whole => Ok(usize::try_from(whole).unwrap_or(usize::MAX)),
+            length => Ok(usize::try_from(length).unwrap_or(usize::MAX)),
         }
     })
 }
 
-fn size_of_pieces(connection: &Connection, blob: i64) -> Outcome<usize> {
+fn size_of_pieces(connection: &Connection, blob: i64) -> SqliteResult<usize> {
     let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1";
     let length = first(connection, sql, [blob], |row| Ok(row.get::<_, i64>(0)?))?;
     Ok(usize::try_from(length.unwrap_or(0)).unwrap_or(0))
 }
 
-fn get_pieces(connection: &Connection, blob: i64) -> Outcome<BlobText> {
+fn get_pieces(connection: &Connection, blob: i64) -> SqliteResult<BlobContent> {
     let length = size_of_pieces(connection, blob)?;
     if length == 0 {
         return Ok("".into());
     }
-    let bytes = with_few_pages(connection, || {
+    let bytes = with_small_cache(connection, || {
         let mut bytes = Vec::with_capacity(length);
         let sql = "SELECT bytes FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1 ORDER BY row";
         let mut statement = connection.prepare_cached(sql)?;
@@ -110,12 +113,15 @@ fn corrupt() -> StoreError {
     StoreError::Corrupt("a blob cannot be read".to_owned())
 }
 
-/// Does something during which few pages are kept: those of a large content are needed once, and would
-/// push out all others.
-fn with_few_pages<T>(connection: &Connection, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    let usual: i64 = connection.pragma_query_value(None, "cache_size", |row| row.get(0))?;
-    connection.pragma_update(None, "cache_size", -LITTLE)?;
-    let done = work();
-    connection.pragma_update(None, "cache_size", usual)?;
-    done
+/// Runs a closure with a small page cache: pages of a large blob are needed once, and would
+/// evict all others.
+fn with_small_cache<T>(
+    connection: &Connection,
+    body: impl FnOnce() -> SqliteResult<T>,
+) -> SqliteResult<T> {
+    let previous_size: i64 = connection.pragma_query_value(None, "cache_size", |row| row.get(0))?;
+    connection.pragma_update(None, "cache_size", -BLOB_CACHE_KIB)?;
+    let result = body();
+    connection.pragma_update(None, "cache_size", previous_size)?;
+    result
 }

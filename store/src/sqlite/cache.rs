@@ -1,180 +1,186 @@
-//! Tasks that were read lately, so that reading one again costs no trip to a reader's thread.
+//! Cache of recently read tasks, which saves the trip to a reader thread.
 //!
-//! What is here is what the database says, always. Before a change of a task is committed, the task is
-//! blocked: what is known of it goes, and nothing that is being read meanwhile may come in. Only when
-//! the commit is over may it be read and kept again. A reader says before it reads that it is going to,
-//! and what it read is kept only if nobody has blocked the task since.
+//! The cache always matches the database. Before a change of a task is committed, the task is invalidated:
+//! its entry is removed, and nothing that is being read meanwhile may be inserted until the commit is over.
+//! A reader takes an insert permit before it reads, and its result is inserted only if the task has not
+//! been invalidated since.
 //!
-//! Only what is there is kept, never that something is not; so a new task need not block anything.
+//! Only existing tasks are cached, never absence; so creating a task invalidates nothing.
 
-use interzone_hub::WholeTask;
+use interzone_hub::TaskSnapshot;
 use interzone_protocol::vocab::TaskId;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// In how many parts the cache is, each with a lock of its own.
+/// Number of shards, each with its own lock.
 const SHARDS: usize = 16;
-/// The most that one task may take.
-const LARGEST: usize = 64 << 10;
+/// Maximum size of one cached task.
+const MAX_TASK_BYTES: usize = 64 << 10;
 
-/// Tasks by their ids.
+/// Task cache by task id.
 pub(super) struct TaskCache {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
-    /// How many bytes half of a shard may have.
-    half: usize,
+    /// Size limit of one generation of a shard, in bytes.
+    generation_bytes: usize,
     tokens: AtomicU64,
 }
 
-/// Two halves: what was used since the last change of halves, and what was used before. When the
-/// first is full it becomes the second, and what was in that is forgotten.
+/// Two generations: entries used since the last rotation, and those used before. When the
+/// first is full it becomes the second, and the entries of that are dropped.
 #[derive(Default)]
 struct Shard {
-    recent: HashMap<TaskId, Kept>,
+    recent: HashMap<TaskId, CachedTask>,
     bytes: usize,
-    earlier: HashMap<TaskId, Kept>,
-    marks: HashMap<TaskId, Mark>,
+    earlier: HashMap<TaskId, CachedTask>,
+    slot_states: HashMap<TaskId, SlotState>,
 }
 
-struct Kept {
-    task: Arc<WholeTask>,
+struct CachedTask {
+    task: Arc<TaskSnapshot>,
     bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    /// Somebody reads it, and may keep what it read.
-    Read(u64),
-    /// It is being changed.
-    Blocked,
+enum SlotState {
+    /// A reader holds an insert permit with this token.
+    Reading(u64),
+    /// The task is being changed.
+    Invalidated,
 }
 
-/// What a look into the cache came to.
-pub(super) enum Found {
-    Task(Arc<WholeTask>),
-    /// It must be read, and may be kept if there is a permit.
-    Nothing(Option<Permit>),
+/// Result of a cache lookup.
+pub(super) enum CacheLookup {
+    Hit(Arc<TaskSnapshot>),
+    /// The task must be read, and may be inserted if there is a permit.
+    Miss(Option<InsertPermit>),
 }
 
-/// The right to keep a task that is read from now on.
-pub(super) struct Permit {
+/// Permit to insert a task that is read from now on.
+pub(super) struct InsertPermit {
     cache: Arc<TaskCache>,
     id: TaskId,
     token: u64,
 }
 
 impl TaskCache {
-    /// A cache of at most about so many bytes.
+    /// Creates a cache of at most about so many bytes.
     pub(super) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
-            half: bytes / SHARDS / 2,
+            generation_bytes: bytes / SHARDS / 2,
             tokens: AtomicU64::new(0),
         })
     }
 
-    /// The most bytes that a task may take to be kept.
-    pub(super) fn largest(&self) -> usize {
-        self.half.min(LARGEST)
+    /// Maximum size of a cached task, in bytes.
+    pub(super) fn max_task_bytes(&self) -> usize {
+        self.generation_bytes.min(MAX_TASK_BYTES)
     }
 
-    /// A task, if it is here.
-    pub(super) fn get(&self, id: &TaskId) -> Option<Arc<WholeTask>> {
-        self.shard(id).get(id, self.half)
+    /// Returns a task, if it is cached.
+    pub(super) fn get(&self, id: &TaskId) -> Option<Arc<TaskSnapshot>> {
+        self.shard(id).get(id, self.generation_bytes)
     }
 
-    /// A task, or the permit to bring it.
-    pub(super) fn find(self: &Arc<Self>, id: &TaskId) -> Found {
+    /// Returns a task, or the permit to insert it.
+    pub(super) fn lookup(self: &Arc<Self>, id: &TaskId) -> CacheLookup {
         let mut shard = self.shard(id);
-        if let Some(task) = shard.get(id, self.half) {
-            return Found::Task(task);
+        if let Some(task) = shard.get(id, self.generation_bytes) {
+            return CacheLookup::Hit(task);
         }
-        if self.half == 0 || shard.marks.contains_key(id) {
-            return Found::Nothing(None);
+        if self.generation_bytes == 0 || shard.slot_states.contains_key(id) {
+            return CacheLookup::Miss(None);
         }
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
-        shard.marks.insert(id.clone(), Mark::Read(token));
-        Found::Nothing(Some(Permit {
+        shard
+            .slot_states
+            .insert(id.clone(), SlotState::Reading(token));
+        CacheLookup::Miss(Some(InsertPermit {
             cache: self.clone(),
             id: id.clone(),
             token,
         }))
     }
 
-    /// Forgets tasks that are about to change, and keeps nothing of them until they are unblocked.
-    pub(super) fn block(&self, ids: &[TaskId]) {
+    /// Removes tasks that are about to change, and blocks inserts of them until the change is over.
+    pub(super) fn begin_invalidation(&self, ids: &[TaskId]) {
         for id in ids {
             let mut shard = self.shard(id);
-            shard.forget(id);
-            shard.marks.insert(id.clone(), Mark::Blocked);
+            shard.remove(id);
+            shard.slot_states.insert(id.clone(), SlotState::Invalidated);
         }
     }
 
-    /// The change is over, whether it was made or not.
-    pub(super) fn unblock(&self, ids: &[TaskId]) {
+    /// Ends the invalidation, whether the change was committed or not.
+    pub(super) fn end_invalidation(&self, ids: &[TaskId]) {
         for id in ids {
-            self.shard(id).marks.remove(id);
+            self.shard(id).slot_states.remove(id);
         }
     }
 
     fn shard(&self, id: &TaskId) -> MutexGuard<'_, Shard> {
         let hash = self.hasher.hash_one(id);
-        let place = usize::try_from(hash % SHARDS as u64).unwrap_or(0);
+        let index = usize::try_from(hash % SHARDS as u64).unwrap_or(0);
         let [first, ..] = &self.shards;
-        // Nothing is half done when a thread panics here.
-        let shard = self.shards.get(place).unwrap_or(first);
+        // Every critical section is panic-safe, so a poisoned lock is usable.
+        let shard = self.shards.get(index).unwrap_or(first);
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shard {
-    fn get(&mut self, id: &TaskId, half: usize) -> Option<Arc<WholeTask>> {
-        if let Some(kept) = self.recent.get(id) {
-            return Some(kept.task.clone());
+    fn get(&mut self, id: &TaskId, half: usize) -> Option<Arc<TaskSnapshot>> {
+        if let Some(cached) = self.recent.get(id) {
+            return Some(cached.task.clone());
         }
-        let (id, kept) = self.earlier.remove_entry(id)?;
-        let task = kept.task.clone();
-        self.keep(id, kept, half);
+        let (id, cached) = self.earlier.remove_entry(id)?;
+        let task = cached.task.clone();
+        self.insert(id, cached, half);
         Some(task)
     }
 
-    fn keep(&mut self, id: TaskId, kept: Kept, half: usize) {
-        if self.bytes + kept.bytes > half {
+    fn insert(&mut self, id: TaskId, cached: CachedTask, half: usize) {
+        if self.bytes + cached.bytes > half {
             self.earlier = std::mem::take(&mut self.recent);
             self.bytes = 0;
         }
-        self.bytes += kept.bytes;
-        let before = self.recent.insert(id, kept);
-        self.bytes -= before.map_or(0, |before| before.bytes);
+        self.bytes += cached.bytes;
+        let replaced = self.recent.insert(id, cached);
+        self.bytes -= replaced.map_or(0, |before| before.bytes);
     }
 
-    fn forget(&mut self, id: &TaskId) {
-        if let Some(kept) = self.recent.remove(id) {
-            self.bytes -= kept.bytes;
+    fn remove(&mut self, id: &TaskId) {
+        if let Some(cached) = self.recent.remove(id) {
+            self.bytes -= cached.bytes;
         }
         self.earlier.remove(id);
     }
 }
 
-impl Permit {
-    /// Keeps what was read, unless it has been changed since the permit was given.
-    pub(super) fn keep(self, task: &Arc<WholeTask>, bytes: usize) {
+impl InsertPermit {
+    /// Inserts the task that was read, unless it was invalidated since the permit was given.
+    pub(super) fn insert(self, task: &Arc<TaskSnapshot>, bytes: usize) {
         let mut shard = self.cache.shard(&self.id);
-        if shard.marks.get(&self.id) == Some(&Mark::Read(self.token)) {
+        if shard.slot_states.get(&self.id) == Some(&SlotState::Reading(self.token)) {
             let task = task.clone();
-            shard.keep(self.id.clone(), Kept { task, bytes }, self.cache.half);
+            shard.insert(
+                self.id.clone(),
+                CachedTask { task, bytes },
+                self.cache.generation_bytes,
+            );
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for InsertPermit {
     fn drop(&mut self) {
         let mut shard = self.cache.shard(&self.id);
-        if shard.marks.get(&self.id) == Some(&Mark::Read(self.token)) {
-            shard.marks.remove(&self.id);
+        if shard.slot_states.get(&self.id) == Some(&SlotState::Reading(self.token)) {
+            shard.slot_states.remove(&self.id);
         }
     }
 }

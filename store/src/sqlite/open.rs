@@ -1,12 +1,12 @@
-//! Opening a database: that it is ours, that it is whole, that nobody else writes it, and that what
-//! is written stays.
+//! Opens a database: checks that it is an Interzone database, intact and used by no other process, and
+//! configures it for durable writes.
 
-use super::job::Counters;
 use super::lock::{self, StoreLock};
 use super::outbox;
 use super::schema;
-use super::work;
-use super::{Check, SqliteOptions};
+use super::work_queue;
+use super::write_job::Counters;
+use super::{IntegrityCheck, SqliteOptions};
 use crate::statements;
 use interzone_hub::ports::StoreError;
 use rusqlite::config::DbConfig;
@@ -15,66 +15,76 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// Statements that are kept ready on each connection: all that there are.
-const STATEMENTS: usize = 160;
+/// Capacity of the statement cache of each connection: all statements fit.
+const STATEMENT_CACHE_CAPACITY: usize = 160;
 
-/// A database that is ready for its writer.
-pub(super) struct Opened {
+/// An opened database, ready for its writer.
+pub(super) struct OpenDatabase {
     pub(super) path: PathBuf,
     pub(super) connection: Connection,
     pub(super) counters: Counters,
-    /// Dropped last: see there.
+    /// Dropped last: see [`StoreLock`].
     pub(super) lock: StoreLock,
 }
 
-/// Opens or makes the database; nothing if another process has it open.
-pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened>, StoreError> {
-    let path = whole(path)?;
-    let shown = path.display().to_string();
+/// Opens or creates the database; `None` if another process has it open.
+pub(super) fn open(
+    path: &Path,
+    options: &SqliteOptions,
+) -> Result<Option<OpenDatabase>, StoreError> {
+    let path = canonical_path(path)?;
+    let display_path = path.display().to_string();
     let Some(file) = lock::lock_file(&path)? else {
         return Ok(None);
     };
-    for_its_owner(&path);
-    let Some(lock) = StoreLock::with_database(file, &path)? else {
+    create_private(&path);
+    let Some(lock) = StoreLock::lock_database(file, &path)? else {
         return Ok(None);
     };
-    let refused = |error: rusqlite::Error| refused(&error, &shown);
+    let to_error = |error: rusqlite::Error| open_error(&error, &display_path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // What the writer commits reaches the log at once. It syncs every commit, which that asks for.
-    let files = interzone_wal::gathered()
-        .map_err(|error| StoreError::Unusable(format!("{shown} cannot be opened: {error}")))?;
+    // Commits are written to the WAL in batches. This VFS requires a sync per commit, which the writer does.
+    let vfs = interzone_wal::gathered().map_err(|error| {
+        StoreError::Unusable(format!("{display_path} cannot be opened: {error}"))
+    })?;
     let mut connection =
-        Connection::open_with_flags_and_vfs(&path, flags, files).map_err(refused)?;
-    connection.busy_timeout(options.patience).map_err(refused)?;
-    if connection.is_readonly("main").map_err(refused)? {
-        return Err(read_only(&shown));
+        Connection::open_with_flags_and_vfs(&path, flags, vfs).map_err(to_error)?;
+    connection
+        .busy_timeout(options.busy_timeout)
+        .map_err(to_error)?;
+    if connection.is_readonly("main").map_err(to_error)? {
+        return Err(read_only_error(&display_path));
     }
-    // Nothing has been written so far, and nothing is unless it is ours.
-    let version = schema::version(&connection, &shown)?;
-    set_up(&connection, options, version == 0, &shown)?;
-    let was_clean = version == 0 || is_clean(&connection).map_err(refused)?;
-    let check = match options.check {
-        Check::Always => version > 0,
-        Check::AfterCrash => !was_clean,
-        Check::Never => false,
+    // Nothing has been written so far, and nothing is written unless the file is ours.
+    let version = schema::read_version(&connection, &display_path)?;
+    configure_writer(&connection, options, version == 0, &display_path)?;
+    let was_clean = version == 0 || is_clean(&connection).map_err(to_error)?;
+    let check = match options.integrity_check {
+        IntegrityCheck::Always => version > 0,
+        IntegrityCheck::AfterCrash => !was_clean,
+        IntegrityCheck::Never => false,
     };
     if check {
-        quick_check(&connection, &shown)?;
+        quick_check(&connection, &display_path)?;
     }
-    schema::migrate(&mut connection, version).map_err(refused)?;
-    drop_statistics(&connection).map_err(refused)?;
-    observe(&mut connection).map_err(refused)?;
+    schema::migrate(&mut connection, version).map_err(to_error)?;
+    drop_statistics(&connection).map_err(to_error)?;
+    trace_statements(&mut connection).map_err(to_error)?;
     connection
         .execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])
-        .map_err(refused)?;
-    // The lock is ours, so the processes that held work or entries are gone.
-    connection.execute(work::FREE, []).map_err(refused)?;
-    connection.execute(outbox::FREE, []).map_err(refused)?;
-    sync_folder(&path);
-    let counters = counters(&connection).map_err(refused)?;
-    Ok(Some(Opened {
+        .map_err(to_error)?;
+    // The lock is ours, so the processes that held claims are gone.
+    connection
+        .execute(work_queue::RELEASE_ALL_WORK, [])
+        .map_err(to_error)?;
+    connection
+        .execute(outbox::RELEASE_ALL_ENTRIES, [])
+        .map_err(to_error)?;
+    sync_directory(&path);
+    let counters = load_counters(&connection).map_err(to_error)?;
+    Ok(Some(OpenDatabase {
         path,
         connection,
         counters,
@@ -82,118 +92,120 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Option<Opened
     }))
 }
 
-/// One more connection, which cannot write.
-pub(super) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+/// Opens a read-only connection.
+pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(options.patience)?;
+        connection.busy_timeout(options.busy_timeout)?;
         connection.pragma_update(None, "query_only", true)?;
         connection.pragma_update(None, "cache_size", -kibibytes(options.reader_cache))?;
-        keep_prepared(&connection)?;
-        observe(&mut connection)?;
+        cache_statements(&connection)?;
+        trace_statements(&mut connection)?;
         Ok(connection)
     };
-    open().map_err(|error| refused(&error, &path.display().to_string()))
+    open().map_err(|error| open_error(&error, &path.display().to_string()))
 }
 
-/// The connection of the one who copies the log, and the database as a file, which it syncs.
-pub(super) fn copier(path: &Path) -> Result<(Connection, File), StoreError> {
-    let connection = beside(path)?;
-    // Pages go from file to file, past the memory for them.
+/// Opens the checkpointer's connection, and the database as a file, which it syncs.
+pub(super) fn open_checkpointer(path: &Path) -> Result<(Connection, File), StoreError> {
+    let connection = open_shared(path)?;
+    // A checkpoint copies pages from file to file without the page cache.
     let set = connection.pragma_update(None, "cache_size", 8);
-    set.map_err(|error| refused(&error, &path.display().to_string()))?;
-    // Some systems sync only what may be written.
+    set.map_err(|error| open_error(&error, &path.display().to_string()))?;
+    // Some systems only sync files opened for writing.
     let file = OpenOptions::new().read(true).write(true).open(path);
     let file = file.map_err(|error| StoreError::Unavailable(error.to_string()))?;
     Ok((connection, file))
 }
 
-/// Whether there is a database that is ours and of this version. Nothing is written.
+/// Returns true if the file is an Interzone database of this version. Writes nothing.
 ///
 /// # Errors
-/// There is something that is not ours, or newer.
-pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
-    let path = whole(path)?;
+/// The file belongs to another program, or to a newer version.
+pub(super) fn is_current_schema(path: &Path) -> Result<bool, StoreError> {
+    let path = canonical_path(path)?;
     if !path.exists() {
         return Ok(false);
     }
-    let version = schema::version(&waiting(&path)?, &path.display().to_string())?;
-    Ok(version == schema::newest())
+    let version = schema::read_version(&open_with_busy_wait(&path)?, &path.display().to_string())?;
+    Ok(version == schema::newest_version())
 }
 
-/// A connection beside those of whoever has the database open, for short writes.
-pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
-    let path = whole(path)?;
-    let shown = path.display().to_string();
-    let connection = waiting(&path)?;
-    schema::version(&connection, &shown)?;
+/// Opens a connection next to those of the process that has the database open, for short writes.
+pub(super) fn open_shared(path: &Path) -> Result<Connection, StoreError> {
+    let path = canonical_path(path)?;
+    let display_path = path.display().to_string();
+    let connection = open_with_busy_wait(&path)?;
+    schema::read_version(&connection, &display_path)?;
     let set = || -> rusqlite::Result<()> {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        // The log is copied by the one whose file it is.
+        // Checkpoints are left to the process that owns the file.
         connection
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
         Ok(())
     };
-    set().map_err(|error| refused(&error, &shown))?;
+    set().map_err(|error| open_error(&error, &display_path))?;
     Ok(connection)
 }
 
-/// A connection that waits for its turn, for a while.
-pub(super) fn waiting(path: &Path) -> Result<Connection, StoreError> {
+/// Opens a connection that waits, for a while, when the database is busy.
+pub(super) fn open_with_busy_wait(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
         let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_handler(Some(wait_a_little))?;
+        connection.busy_handler(Some(busy_wait))?;
         Ok(connection)
     };
-    open().map_err(|error| refused(&error, &path.display().to_string()))
+    open().map_err(|error| open_error(&error, &path.display().to_string()))
 }
 
-/// Waits before the next look whether the file is free. A busy server leaves but short gaps between
+/// Busy handler: waits before the next attempt. A busy server leaves only short gaps between
 /// its writes, which longer waits would miss.
 #[expect(
     clippy::disallowed_methods,
     reason = "the engine asks this very thread to wait, which is there for nothing else"
 )]
-fn wait_a_little(looks: i32) -> bool {
+fn busy_wait(attempts: i32) -> bool {
     std::thread::sleep(std::time::Duration::from_millis(1));
-    looks < 20_000
+    attempts < 20_000
 }
 
-/// Notes that the end was orderly.
+/// Records a clean shutdown.
 pub(super) fn mark_clean(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("UPDATE meta SET value = 1 WHERE name = 'clean'")
 }
 
-/// Why a database could not be opened, and what to do about it.
-pub(super) fn refused(error: &rusqlite::Error, path: &str) -> StoreError {
+/// Maps an error of opening a database to what is wrong and what to do.
+pub(super) fn open_error(error: &rusqlite::Error, path: &str) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only_error(path),
         Some(ErrorCode::CannotOpen) => StoreError::Unusable(format!(
-            "{path} cannot be opened: check that its folder exists and may be written"
+            "{path} cannot be opened: check that its directory exists and is writable"
         )),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => in_use(path),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => in_use_error(path),
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Unusable(format!(
-            "{path} is damaged: restore it from a backup, or move it away to begin anew"
+            "{path} is damaged: restore it from a backup, or move it away to start empty"
         )),
         _ => StoreError::Unavailable(format!("{path}: {error}")),
     }
 }
 
-/// The path without links or steps back, so that one file has one lock.
-fn whole(path: &Path) -> Result<PathBuf, StoreError> {
-    let shown = path.display();
+/// Resolves links and `..`, so that one file has one lock.
+fn canonical_path(path: &Path) -> Result<PathBuf, StoreError> {
+    let display_path = path.display();
     let name = path.file_name().ok_or_else(|| {
-        StoreError::Unusable(format!("{shown} is not the path of a file: name one"))
+        StoreError::Unusable(format!(
+            "{display_path} is not a file path: give a file name"
+        ))
     })?;
     match path.canonicalize() {
         Ok(path) => return Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(StoreError::Unusable(format!("{shown}: {error}"))),
+        Err(error) => return Err(StoreError::Unusable(format!("{display_path}: {error}"))),
     }
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -201,38 +213,38 @@ fn whole(path: &Path) -> Result<PathBuf, StoreError> {
     };
     let folder = folder.canonicalize().map_err(|error| {
         StoreError::Unusable(format!(
-            "the folder of {shown} cannot be opened ({error}): make it first"
+            "the directory of {display_path} cannot be opened ({error}): create it first"
         ))
     })?;
     Ok(folder.join(name))
 }
 
-/// Makes a new database file that only its owner can read: it holds what people said, and keys. Its
-/// log gets the same rights from the engine. One that is there keeps those that it was given.
-fn for_its_owner(path: &Path) {
+/// Creates a new database file that only its owner can read: it holds user content and keys. SQLite gives its
+/// WAL the same permissions. An existing file keeps its permissions.
+fn create_private(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // If it cannot be made, the engine will say why.
+    // If it cannot be created, SQLite will report why.
     drop(options.open(path));
 }
 
-pub(super) fn in_use(path: &str) -> StoreError {
+pub(super) fn in_use_error(path: &str) -> StoreError {
     StoreError::Unusable(format!(
-        "{path} is in use by another process: stop that one, name another file, or keep the data \
-         in PostgreSQL, which many may share"
+        "{path} is in use by another process: stop that process, choose another file, or use PostgreSQL, \
+         which several processes can share"
     ))
 }
 
-fn read_only(path: &str) -> StoreError {
+fn read_only_error(path: &str) -> StoreError {
     StoreError::Unusable(format!(
-        "{path} is read-only: give this process the right to write the file and its folder"
+        "{path} is read-only: allow this process to write the file and its directory"
     ))
 }
 
-/// How the connection that writes behaves.
-fn set_up(
+/// Configures the writer's connection.
+fn configure_writer(
     connection: &Connection,
     options: &SqliteOptions,
     is_new: bool,
@@ -240,42 +252,42 @@ fn set_up(
 ) -> Result<(), StoreError> {
     let set = || -> rusqlite::Result<String> {
         if is_new {
-            // What an empty file says of itself becomes durable with the next step, whole.
+            // The header of an empty file becomes durable with the next step, as a whole.
             connection.pragma_update(None, "synchronous", "OFF")?;
-            // Both must be decided before the first table.
+            // Both must be set before the first table.
             connection.pragma_update(None, "page_size", 4096)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
         let mode = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
-        // Where a sync reaches only the drive's memory, ask for more.
+        // Where a sync reaches only the drive's cache, ask for more (macOS).
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "cache_size", -kibibytes(options.writer_cache))?;
-        // Who copies the log, and when, is decided by the writer.
+        // The writer's checkpoint policy decides when to checkpoint.
         connection
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
-        // A log that has once been long gives its space back.
+        // A WAL that was once long is truncated.
         connection.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |row| {
             row.get::<_, i64>(0)
         })?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        keep_prepared(connection)?;
+        cache_statements(connection)?;
         Ok(mode)
     };
     match set() {
         Ok(mode) if mode.eq_ignore_ascii_case("wal") => Ok(()),
         Ok(_) => Err(StoreError::Unusable(format!(
-            "{path} cannot have a write-ahead log where it is: put it on a local disk"
+            "{path} cannot have a write-ahead log on this file system: put it on a local disk"
         ))),
-        Err(error) => Err(refused(&error, path)),
+        Err(error) => Err(open_error(&error, path)),
     }
 }
 
-/// Removes what `ANALYZE` has left. Earlier versions gathered statistics, also from tables with a single row, and with
-/// those the planner reads whole tables for years after. Without any, a plan depends on the schema alone.
+/// Removes the statistics of `ANALYZE`. Earlier versions gathered them, even from tables with a single row, and with
+/// those the planner scans whole tables for years after. Without any, a plan depends on the schema alone.
 fn drop_statistics(connection: &Connection) -> rusqlite::Result<()> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
     let mut statement = connection.prepare(sql)?;
@@ -283,30 +295,30 @@ fn drop_statistics(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for table in tables {
-        // Changes the schema, so that every connection forgets what it has read of them.
+        // This changes the schema, so that every connection drops the statistics it has loaded.
         connection.execute_batch(&format!("DROP TABLE {table}"))?;
     }
     Ok(())
 }
 
-/// Tells a test that observes which statements are run.
-fn observe(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Reports executed statements to the observer of a test.
+fn trace_statements(connection: &mut Connection) -> rusqlite::Result<()> {
     let Some(observer) = statements::observer() else {
         return Ok(());
     };
-    let told = move |event: TraceEvent<'_>| {
+    let trace = move |event: TraceEvent<'_>| {
         if let TraceEvent::Stmt(statement, _) = event {
             observer(&statement.sql());
         }
     };
-    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(told))
+    connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(trace))
 }
 
-/// Keeps statements ready. Without the guarantee, the engine looks at what is bound to `LIMIT` when it
-/// prepares a statement, and so prepares it anew whenever something is bound: for each claim of work and
-/// each page of a log or list, which costs several times what running it does.
-fn keep_prepared(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+/// Configures the cache of prepared statements. Without the query planner stability guarantee (QPSG), SQLite looks at
+/// the value bound to `LIMIT` when it prepares a statement, and re-prepares it whenever a value is bound: for each
+/// claim of work and each page of a log or list, which costs several times as much as running it.
+fn cache_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
@@ -321,32 +333,32 @@ fn is_clean(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn quick_check(connection: &Connection, path: &str) -> Result<(), StoreError> {
-    tracing::info!(path, "looking through the database for damage");
-    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match found {
+    tracing::info!(path, "checking database integrity");
+    let result = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match result {
         Ok(answer) if answer == "ok" => Ok(()),
         Ok(damage) => Err(StoreError::Unusable(format!(
-            "{path} is damaged ({damage}): restore it from a backup, or move it away to begin anew"
+            "{path} is damaged ({damage}): restore it from a backup, or move it away to start empty"
         ))),
-        Err(error) => Err(refused(&error, path)),
+        Err(error) => Err(open_error(&error, path)),
     }
 }
 
-/// A new file is durable when its name is.
-fn sync_folder(path: &Path) {
+/// Syncs the directory, which makes the name of a new file durable.
+fn sync_directory(path: &Path) {
     let synced = path.parent().map(|folder| File::open(folder)?.sync_all());
     if let Some(Err(error)) = synced {
-        // Not every system lets folders be synced; those that do not do it by themselves.
-        tracing::debug!(%error, "the folder of the database was not synced");
+        // Some systems cannot sync directories; they make the name durable without it.
+        tracing::debug!(%error, "database directory not synced");
     }
 }
 
-fn counters(connection: &Connection) -> rusqlite::Result<Counters> {
+fn load_counters(connection: &Connection) -> rusqlite::Result<Counters> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
     Ok(Counters {
         claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
-        position: number(work::LAST_POSITION)?,
-        taken: work::taken(connection)?,
+        position: number(work_queue::LAST_POSITION)?,
+        claimed_turns: work_queue::load_claimed_turns(connection)?,
         epoch: None,
     })
 }

@@ -1,22 +1,24 @@
-//! What must leave.
+//! Outbox.
 //!
-//! Of every group, the first entry that is not settled carries the mark `head`; so do all entries
-//! without a group. Only marked entries can be claimed, so neither claiming nor looking for the next
-//! due one has to step over those that wait behind others.
+//! In every group, the first unsettled entry is marked as `head`; so are all entries without a group. Only
+//! marked entries can be claimed, so neither claiming nor finding the next due entry has to skip those that
+//! wait behind others.
 
 use super::SqliteStore;
-use super::fault::Outcome;
-use super::job::Session;
+use super::error::SqliteResult;
 use super::rows::{all, first, optional_text, text};
-use crate::codec::{column, count, from_text, moment, word};
+use super::write_job::WriteSession;
+use crate::codec::{
+    from_json_text, int_from_column, int_to_column, parse_id, timestamp_from_column,
+};
 use async_trait::async_trait;
 use interzone_hub::ports::{DeadLetterQuery, OutboxClaim, OutboxStore, StoreError};
-use interzone_hub::{Carried, Fate, OutboxEntry, Settlement, Subject};
+use interzone_hub::{DeliveryResult, DeliveryState, DeliveryStatus, OutboxEntry, Subject};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use rusqlite::{Row, params};
 use std::time::Duration;
 
-/// The columns that [`read_entry`] expects, in its order.
+/// Columns that [`read_entry`] reads, in its order.
 macro_rules! entry_columns {
     () => {
         "id, channel, key, grp, owner, subject, payload, created_at, due_at, attempt, error"
@@ -26,18 +28,18 @@ macro_rules! entry_columns {
 #[async_trait]
 impl OutboxStore for SqliteStore {
     async fn claim_outbox(&self, wanted: &OutboxClaim) -> Result<Vec<OutboxEntry>, StoreError> {
-        let wanted = OutboxClaim {
+        let request = OutboxClaim {
             channels: distinct(&wanted.channels),
             ..wanted.clone()
         };
-        self.write(move |session| claim(session, &wanted)).await
+        self.write(move |session| claim(session, &request)).await
     }
 
     async fn settle_outbox(
         &self,
         id: &DeliveryId,
         attempt: u32,
-        settlement: &Settlement,
+        settlement: &DeliveryResult,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let (id, settlement) = (id.clone(), settlement.clone());
@@ -45,14 +47,14 @@ impl OutboxStore for SqliteStore {
             .await
     }
 
-    async fn hold_outbox(
+    async fn renew_outbox_lease(
         &self,
         id: &DeliveryId,
         attempt: u32,
         hold: Duration,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let (id, until) = (id.clone(), now.after(hold));
+        let (id, until) = (id.clone(), now.plus(hold));
         self.write(move |session| {
             let sql = "UPDATE outbox SET due_at = ?3, held = 1 \
                 WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0";
@@ -73,14 +75,14 @@ impl OutboxStore for SqliteStore {
                 WHERE id = ?1 AND attempt = ?2 AND state = 0 AND held = 1";
             for (id, attempt) in &attempts {
                 let values = params![id.as_str(), attempt, now.as_millis()];
-                session.wakes.outbox |= session.run(sql, values)? > 0;
+                session.hints.outbox |= session.run(sql, values)? > 0;
             }
             Ok(())
         })
         .await
     }
 
-    async fn next_due(
+    async fn next_outbox_due(
         &self,
         channels: &[String],
         now: Timestamp,
@@ -94,14 +96,14 @@ impl OutboxStore for SqliteStore {
                     ORDER BY due_at LIMIT 1";
                 let mut due = first(connection, sql, [channel], |row| Ok(row.get::<_, i64>(0)?))?;
                 if due.is_none() {
-                    // What is held is due at no moment that a clock can show.
+                    // Leased entries are never due.
                     let sql = "SELECT 1 FROM outbox INDEXED BY outbox_due \
                         WHERE state = 0 AND head = 1 AND channel = ?1 LIMIT 1";
                     due = first(connection, sql, [channel], |_| Ok(i64::MAX))?;
                 }
                 next = next.into_iter().chain(due).min();
             }
-            Ok(next.map(|due| moment(due).since(now)))
+            Ok(next.map(|due| timestamp_from_column(due).duration_since(now)))
         })
         .await
     }
@@ -117,7 +119,7 @@ impl OutboxStore for SqliteStore {
                   ORDER BY settled_at DESC, row DESC LIMIT ?3"
             );
             let owner = query.owner.as_ref().map(|owner| owner.as_str());
-            let values = params![query.channel, owner, column(query.limit as u64)];
+            let values = params![query.channel, owner, int_to_column(query.limit as u64)];
             all(connection, sql, values, read_entry)
         })
         .await
@@ -133,22 +135,26 @@ impl OutboxStore for SqliteStore {
             let Some(group) = group else {
                 return Ok(false);
             };
-            reseat(session, group.as_deref())?;
-            session.wakes.outbox = true;
+            update_group_head(session, group.as_deref())?;
+            session.hints.outbox = true;
             Ok(true)
         })
         .await
     }
 
-    async fn carried(&self, channel: &str, keys: &[String]) -> Result<Vec<Carried>, StoreError> {
+    async fn delivery_statuses(
+        &self,
+        channel: &str,
+        keys: &[String],
+    ) -> Result<Vec<DeliveryStatus>, StoreError> {
         let (channel, keys) = (channel.to_owned(), distinct(keys));
         self.read(move |connection| {
             let sql = "SELECT id, key, state, created_at, due_at, settled_at, attempt, error, row \
                 FROM outbox WHERE channel = ?1 AND key = ?2";
-            let mut found: Vec<(i64, Carried)> = Vec::new();
+            let mut found: Vec<(i64, DeliveryStatus)> = Vec::new();
             for key in &keys {
                 found.extend(first(connection, sql, params![channel, key], |row| {
-                    Ok((row.get(8)?, read_carried(row)?))
+                    Ok((row.get(8)?, read_delivery_status(row)?))
                 })?);
             }
             found.sort_unstable_by_key(|(row, _)| *row);
@@ -163,7 +169,7 @@ impl OutboxStore for SqliteStore {
                 (SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE state = 0), \
                 (SELECT count(*) FROM outbox INDEXED BY outbox_settled WHERE state > 0 AND state = 2)";
             let depth = first(connection, sql, [], |row| {
-                Ok((count("outbox", row.get(0)?)?, count("outbox", row.get(1)?)?))
+                Ok((int_from_column("outbox", row.get(0)?)?, int_from_column("outbox", row.get(1)?)?))
             })?;
             Ok(depth.unwrap_or((0, 0)))
         })
@@ -178,48 +184,48 @@ fn distinct(channels: &[String]) -> Vec<String> {
     channels
 }
 
-fn read_entry(row: &Row<'_>) -> Outcome<OutboxEntry> {
+fn read_entry(row: &Row<'_>) -> SqliteResult<OutboxEntry> {
     let subject = optional_text(row, 5)?.map(|key| {
         Subject::from_key(key).ok_or_else(|| StoreError::Corrupt("outbox: no such subject".into()))
     });
     Ok(OutboxEntry {
-        id: word("outbox", text(row, 0)?)?,
+        id: parse_id("outbox", text(row, 0)?)?,
         channel: row.get(1)?,
         key: row.get(2)?,
         group: row.get(3)?,
-        owner: word("outbox", text(row, 4)?)?,
+        owner: parse_id("outbox", text(row, 4)?)?,
         subject: subject.transpose()?,
-        payload: from_text("outbox", text(row, 6)?)?,
-        created_at: moment(row.get(7)?),
-        due_at: moment(row.get(8)?),
-        attempt: count("outbox", row.get(9)?)?,
+        payload: from_json_text("outbox", text(row, 6)?)?,
+        created_at: timestamp_from_column(row.get(7)?),
+        due_at: timestamp_from_column(row.get(8)?),
+        attempt: int_from_column("outbox", row.get(9)?)?,
         error: row.get(10)?,
     })
 }
 
-fn read_carried(row: &Row<'_>) -> Outcome<Carried> {
-    Ok(Carried {
-        id: word("outbox", text(row, 0)?)?,
+fn read_delivery_status(row: &Row<'_>) -> SqliteResult<DeliveryStatus> {
+    Ok(DeliveryStatus {
+        id: parse_id("outbox", text(row, 0)?)?,
         key: row.get(1)?,
-        fate: match row.get(2)? {
-            0 => Fate::Waiting,
-            1 => Fate::Delivered,
-            _ => Fate::Dead,
+        state: match row.get(2)? {
+            0 => DeliveryState::Waiting,
+            1 => DeliveryState::Delivered,
+            _ => DeliveryState::Dead,
         },
-        created_at: moment(row.get(3)?),
-        due_at: moment(row.get(4)?),
-        settled_at: row.get::<_, Option<i64>>(5)?.map(moment),
-        attempt: count("outbox", row.get(6)?)?,
+        created_at: timestamp_from_column(row.get(3)?),
+        due_at: timestamp_from_column(row.get(4)?),
+        settled_at: row.get::<_, Option<i64>>(5)?.map(timestamp_from_column),
+        attempt: int_from_column("outbox", row.get(6)?)?,
         error: row.get(7)?,
     })
 }
 
-/// Adds an entry, unless its channel has one with its key.
+/// Adds an entry, unless its channel has one with its key (idempotency).
 pub(super) fn enqueue(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     entry: &OutboxEntry,
     subject: Option<&str>,
-) -> Outcome<()> {
+) -> SqliteResult<()> {
     let sql = concat!(
         "INSERT INTO outbox (",
         entry_columns!(),
@@ -240,20 +246,20 @@ pub(super) fn enqueue(
         entry.attempt,
         entry.error,
     ];
-    session.wakes.outbox |= session.run(sql, values)? > 0;
+    session.hints.outbox |= session.run(sql, values)? > 0;
     Ok(())
 }
 
-fn claim(session: &Session<'_>, wanted: &OutboxClaim) -> Outcome<Vec<OutboxEntry>> {
-    let (now, limit) = (wanted.now, wanted.limit);
-    // Only to be shown: while it is held, it is due at no moment.
-    let until = now.after(wanted.hold);
+fn claim(session: &WriteSession<'_>, request: &OutboxClaim) -> SqliteResult<Vec<OutboxEntry>> {
+    let (now, limit) = (request.now, request.limit);
+    // For display only: a leased entry is never due.
+    let lease_until = now.plus(request.lease);
     let mut due: Vec<(i64, i64)> = Vec::new();
-    for channel in &wanted.channels {
+    for channel in &request.channels {
         let sql = "SELECT due_at, row FROM outbox INDEXED BY outbox_due \
             WHERE state = 0 AND head = 1 AND channel = ?1 AND due_at <= ?2 AND held = 0 \
             ORDER BY due_at, row LIMIT ?3";
-        let values = params![channel, now.as_millis(), column(limit as u64)];
+        let values = params![channel, now.as_millis(), int_to_column(limit as u64)];
         due.extend(session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?);
     }
     due.sort_unstable();
@@ -264,22 +270,22 @@ fn claim(session: &Session<'_>, wanted: &OutboxClaim) -> Outcome<Vec<OutboxEntry
             "UPDATE outbox SET attempt = attempt + 1, due_at = ?2, held = 1 WHERE row = ?1 RETURNING ",
             entry_columns!()
         );
-        entries.extend(session.first(sql, [row, until.as_millis()], read_entry)?);
+        entries.extend(session.first(sql, [row, lease_until.as_millis()], read_entry)?);
     }
     Ok(entries)
 }
 
 fn settle(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     id: &DeliveryId,
     attempt: u32,
-    settlement: &Settlement,
+    settlement: &DeliveryResult,
     now: Timestamp,
-) -> Outcome<bool> {
+) -> SqliteResult<bool> {
     let (state, settled_at, due_at, error) = match settlement {
-        Settlement::Delivered => (1, Some(now), None, None),
-        Settlement::Retry { due_at, error } => (0, None, Some(*due_at), Some(error)),
-        Settlement::Dead { error } => (2, Some(now), None, Some(error)),
+        DeliveryResult::Delivered => (1, Some(now), None, None),
+        DeliveryResult::Retry { due_at, error } => (0, None, Some(*due_at), Some(error)),
+        DeliveryResult::Dead { error } => (2, Some(now), None, Some(error)),
     };
     let sql = "UPDATE outbox SET state = ?3, settled_at = ?4, due_at = coalesce(?5, due_at), held = 0, \
         error = coalesce(?6, error) WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0 \
@@ -297,25 +303,25 @@ fn settle(
         return Ok(false);
     };
     if state > 0 {
-        reseat(session, group.as_deref())?;
+        update_group_head(session, group.as_deref())?;
     }
-    session.wakes.outbox |= state == 0 || group.is_some();
+    session.hints.outbox |= state == 0 || group.is_some();
     Ok(true)
 }
 
-/// Makes due what was being carried by a process that is gone: it was due before it was claimed. The
-/// attempt was begun, so it counts.
-pub(super) const FREE: &str =
+/// Releases the leases of processes that are gone: the entries were due before they were claimed. The
+/// attempt had begun, so it counts.
+pub(super) const RELEASE_ALL_ENTRIES: &str =
     "UPDATE outbox INDEXED BY outbox_held SET held = 0, due_at = created_at WHERE held = 1";
 
-/// The same, of all that is held.
-pub(super) fn let_go(session: &mut Session<'_>) -> Outcome<()> {
-    session.wakes.outbox |= session.run(FREE, [])? > 0;
+/// Releases all leased entries.
+pub(super) fn release_stale_entries(session: &mut WriteSession<'_>) -> SqliteResult<()> {
+    session.hints.outbox |= session.run(RELEASE_ALL_ENTRIES, [])? > 0;
     Ok(())
 }
 
-/// Gives the mark to the first of a group that is not settled, and to no other.
-fn reseat(session: &Session<'_>, group: Option<&str>) -> Outcome<()> {
+/// Marks the first unsettled entry of a group as `head`, and no other.
+fn update_group_head(session: &WriteSession<'_>, group: Option<&str>) -> SqliteResult<()> {
     let Some(group) = group else {
         return Ok(());
     };

@@ -1,65 +1,64 @@
-//! Removing what need not be kept any longer, a bounded number of things at a time, each found by an
-//! index.
+//! Retention: removes expired data, a bounded number of rows at a time, each found by an index.
 
-use super::fault::Outcome;
-use super::job::Session;
+use super::error::SqliteResult;
 use super::topics;
+use super::write_job::WriteSession;
 use super::{blobs, events};
-use crate::codec::{column, word};
+use crate::codec::{int_to_column, parse_id};
 use interzone_hub::{Purged, Retention};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::{Params, params};
 
-/// Removes at most about `limit` things.
+/// Removes at most about `limit` rows.
 pub(super) fn purge(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     retention: &Retention,
     now: Timestamp,
     limit: usize,
-) -> Outcome<Purged> {
-    let mut sweep = Sweep {
+) -> SqliteResult<Purged> {
+    let mut purger = Purger {
         session,
-        left: limit,
+        budget: limit,
         purged: Purged::default(),
     };
-    let before = |age| now.before(age).as_millis();
-    for kind in [&TASKS, &STREAMS] {
-        sweep.events(kind, before(retention.events))?;
-        sweep.subjects(kind, before(retention.finished))?;
+    let before = |age| now.minus(age).as_millis();
+    for kind in [&TASK_TABLES, &STREAM_TABLES] {
+        purger.purge_events(kind, before(retention.events))?;
+        purger.purge_subjects(kind, before(retention.finished))?;
     }
-    sweep.outbox(1, before(retention.delivered))?;
-    sweep.outbox(2, before(retention.dead))?;
-    sweep.acked(before(retention.delivered))?;
-    sweep.buried(before(retention.dead))?;
-    sweep.subscriptions(before(retention.ended_subscriptions))?;
-    sweep.expired(now.as_millis())?;
-    sweep.pairs(before(retention.pairs), retention.most_pairs)?;
-    Ok(sweep.purged)
+    purger.purge_outbox(1, before(retention.delivered))?;
+    purger.purge_outbox(2, before(retention.dead))?;
+    purger.purge_acked(before(retention.delivered))?;
+    purger.purge_dead_signals(before(retention.dead))?;
+    purger.purge_subscriptions(before(retention.ended_subscriptions))?;
+    purger.purge_expired(now.as_millis())?;
+    purger.purge_requests(before(retention.requests), retention.max_requests)?;
+    Ok(purger.purged)
 }
 
-/// What tasks and streams differ in.
-struct Kind {
-    /// Before the id in the key of the subject.
+/// SQL of purging one kind of subject: tasks or streams.
+struct SubjectTables {
+    /// Prefix of the id in the subject key.
     prefix: &'static str,
-    /// The ended ones whose events are still there.
-    untrimmed: &'static str,
-    trim: &'static str,
-    /// The ended ones.
-    ended: &'static str,
-    /// What goes with one, by its id; the last of them is itself.
-    parts: &'static [&'static str],
-    count: fn(&mut Purged) -> &mut u64,
+    /// Selects ended subjects whose events are still there.
+    select_untrimmed: &'static str,
+    mark_trimmed: &'static str,
+    /// Selects ended subjects.
+    select_ended: &'static str,
+    /// Deletes the rows of one subject by id; the last statement deletes the subject itself.
+    delete_rows: &'static [&'static str],
+    counter: fn(&mut Purged) -> &mut u64,
 }
 
-const TASKS: Kind = Kind {
+const TASK_TABLES: SubjectTables = SubjectTables {
     prefix: "t/",
-    untrimmed: "SELECT id FROM tasks INDEXED BY tasks_finished \
+    select_untrimmed: "SELECT id FROM tasks INDEXED BY tasks_finished \
         WHERE finished_at IS NOT NULL AND trimmed = 0 AND finished_at <= ?1 \
         ORDER BY finished_at LIMIT ?2",
-    trim: "UPDATE tasks SET trimmed = 1 WHERE id = ?1",
-    ended: "SELECT id FROM tasks INDEXED BY tasks_finished \
+    mark_trimmed: "UPDATE tasks SET trimmed = 1 WHERE id = ?1",
+    select_ended: "SELECT id FROM tasks INDEXED BY tasks_finished \
         WHERE finished_at IS NOT NULL AND trimmed IN (0, 1) AND finished_at <= ?1 LIMIT ?2",
-    parts: &[
+    delete_rows: &[
         "DELETE FROM messages WHERE task_id = ?1",
         "DELETE FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 WHERE task_id = ?1",
         "DELETE FROM pushes INDEXED BY sqlite_autoindex_pushes_1 WHERE task_id = ?1",
@@ -67,71 +66,71 @@ const TASKS: Kind = Kind {
         "DELETE FROM feedback WHERE task_id = ?1",
         "DELETE FROM tasks WHERE id = ?1",
     ],
-    count: |purged| &mut purged.tasks,
+    counter: |purged| &mut purged.tasks,
 };
 
-const STREAMS: Kind = Kind {
+const STREAM_TABLES: SubjectTables = SubjectTables {
     prefix: "s/",
-    untrimmed: "SELECT id FROM streams INDEXED BY streams_closed \
+    select_untrimmed: "SELECT id FROM streams INDEXED BY streams_closed \
         WHERE closed_at IS NOT NULL AND trimmed = 0 AND closed_at <= ?1 \
         ORDER BY closed_at LIMIT ?2",
-    trim: "UPDATE streams SET trimmed = 1 WHERE id = ?1",
-    ended: "SELECT id FROM streams INDEXED BY streams_closed \
+    mark_trimmed: "UPDATE streams SET trimmed = 1 WHERE id = ?1",
+    select_ended: "SELECT id FROM streams INDEXED BY streams_closed \
         WHERE closed_at IS NOT NULL AND trimmed IN (0, 1) AND closed_at <= ?1 LIMIT ?2",
-    parts: &["DELETE FROM streams WHERE id = ?1"],
-    count: |purged| &mut purged.streams,
+    delete_rows: &["DELETE FROM streams WHERE id = ?1"],
+    counter: |purged| &mut purged.streams,
 };
 
-struct Sweep<'a, 'b> {
-    session: &'a mut Session<'b>,
-    left: usize,
+struct Purger<'a, 'b> {
+    session: &'a mut WriteSession<'b>,
+    budget: usize,
     purged: Purged,
 }
 
-impl Sweep<'_, '_> {
-    /// The events of what ended long enough ago, the oldest of each first.
-    fn events(&mut self, kind: &Kind, before: i64) -> Outcome<()> {
-        for id in self.ids(kind.untrimmed, before)? {
-            if !self.events_of(&format!("{}{id}", kind.prefix))? {
+impl Purger<'_, '_> {
+    /// Removes events of subjects that ended before the cutoff, the oldest of each first.
+    fn purge_events(&mut self, kind: &SubjectTables, before: i64) -> SqliteResult<()> {
+        for id in self.select_ids(kind.select_untrimmed, before)? {
+            if !self.purge_events_of(&format!("{}{id}", kind.prefix))? {
                 return Ok(());
             }
-            self.session.run(kind.trim, [&id])?;
+            self.session.run(kind.mark_trimmed, [&id])?;
         }
         Ok(())
     }
 
-    /// Removes events of a subject; answers whether all are gone.
-    fn events_of(&mut self, subject: &str) -> Outcome<bool> {
-        let removed = events::remove(self.session, subject, self.left)?;
+    /// Removes events of a subject; returns true if all are removed.
+    fn purge_events_of(&mut self, subject: &str) -> SqliteResult<bool> {
+        let removed = events::remove(self.session, subject, self.budget)?;
         self.purged.events += removed.events;
-        let all = removed.rows < self.left;
+        let is_complete = removed.rows < self.budget;
         let events = usize::try_from(removed.events).unwrap_or(usize::MAX);
-        self.left = self.left.saturating_sub(events);
-        Ok(all)
+        self.budget = self.budget.saturating_sub(events);
+        Ok(is_complete)
     }
 
-    /// What ended long enough ago, with all that hangs on it.
-    fn subjects(&mut self, kind: &Kind, before: i64) -> Outcome<()> {
-        for id in self.ids(kind.ended, before)? {
+    /// Removes subjects that ended before the cutoff, with all their rows.
+    fn purge_subjects(&mut self, kind: &SubjectTables, before: i64) -> SqliteResult<()> {
+        for id in self.select_ids(kind.select_ended, before)? {
             let subject = format!("{}{id}", kind.prefix);
-            if !self.events_of(&subject)? {
+            if !self.purge_events_of(&subject)? {
                 return Ok(());
             }
-            self.blobs_of(&subject)?;
-            for part in kind.parts {
+            self.purge_blobs_of(&subject)?;
+            for part in kind.delete_rows {
                 self.session.run(part, [&id])?;
             }
-            if kind.prefix == TASKS.prefix {
-                self.session.changed.push(word("task", &id)?);
+            if kind.prefix == TASK_TABLES.prefix {
+                self.session.changed_tasks.push(parse_id("task", &id)?);
             }
-            *(kind.count)(&mut self.purged) += 1;
-            self.left = self.left.saturating_sub(1);
+            *(kind.counter)(&mut self.purged) += 1;
+            self.budget = self.budget.saturating_sub(1);
         }
         Ok(())
     }
 
-    /// The blobs that only this subject needed.
-    fn blobs_of(&mut self, subject: &str) -> Outcome<()> {
+    /// Removes the blobs that only this subject referenced.
+    fn purge_blobs_of(&mut self, subject: &str) -> SqliteResult<()> {
         let sql = "DELETE FROM blob_refs WHERE subject = ?1 RETURNING blob";
         let blobs = self
             .session
@@ -142,19 +141,19 @@ impl Sweep<'_, '_> {
         Ok(())
     }
 
-    fn outbox(&mut self, state: i64, before: i64) -> Outcome<()> {
-        let found = "SELECT row FROM outbox INDEXED BY outbox_settled \
+    fn purge_outbox(&mut self, state: i64, before: i64) -> SqliteResult<()> {
+        let select = "SELECT row FROM outbox INDEXED BY outbox_settled \
             WHERE state > 0 AND state = ?1 AND settled_at <= ?2 LIMIT ?3";
-        let values = params![state, before, column(self.left as u64)];
-        let removed = self.rows(found, values, "DELETE FROM outbox WHERE row = ?1")?;
-        self.purged.outbox += self.spend(removed);
+        let values = params![state, before, int_to_column(self.budget as u64)];
+        let removed = self.delete_selected(select, values, "DELETE FROM outbox WHERE row = ?1")?;
+        self.purged.outbox += self.consume_budget(removed);
         Ok(())
     }
 
-    fn acked(&mut self, before: i64) -> Outcome<()> {
+    fn purge_acked(&mut self, before: i64) -> SqliteResult<()> {
         let sql = "SELECT subscription_id, signal_id FROM acked INDEXED BY acked_at \
             WHERE at <= ?1 LIMIT ?2";
-        let values = params![before, column(self.left as u64)];
+        let values = params![before, int_to_column(self.budget as u64)];
         let found: Vec<[String; 2]> = self
             .session
             .all(sql, values, |row| Ok([row.get(0)?, row.get(1)?]))?;
@@ -162,98 +161,105 @@ impl Sweep<'_, '_> {
             let sql = "DELETE FROM acked WHERE subscription_id = ?1 AND signal_id = ?2";
             self.session.run(sql, key.each_ref())?;
         }
-        self.purged.signals += self.spend(found.len());
+        self.purged.signals += self.consume_budget(found.len());
         Ok(())
     }
 
-    fn buried(&mut self, before: i64) -> Outcome<()> {
+    fn purge_dead_signals(&mut self, before: i64) -> SqliteResult<()> {
         let sql = "SELECT subscription_id, seq, signal FROM deliveries INDEXED BY deliveries_dead \
             WHERE dead_at IS NOT NULL AND dead_at <= ?1 LIMIT ?2";
-        let values = params![before, column(self.left as u64)];
+        let values = params![before, int_to_column(self.budget as u64)];
         let dead = self.session.all(sql, values, |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?))
         })?;
         for (id, seq, signal) in &dead {
             let sql = "DELETE FROM deliveries WHERE subscription_id = ?1 AND seq = ?2";
             self.session.run(sql, params![id, seq])?;
-            topics::drop_signal(self.session, *signal)?;
+            topics::drop_orphan_signal(self.session, *signal)?;
         }
-        self.purged.signals += self.spend(dead.len());
+        self.purged.signals += self.consume_budget(dead.len());
         Ok(())
     }
 
-    /// Subscriptions that were ended, or whose time was over, long enough ago.
-    fn subscriptions(&mut self, before: i64) -> Outcome<()> {
+    /// Removes subscriptions that ended or expired before the cutoff.
+    fn purge_subscriptions(&mut self, before: i64) -> SqliteResult<()> {
         let ended = "SELECT id FROM subscriptions INDEXED BY subscriptions_ended \
             WHERE ended_at IS NOT NULL AND ended_at <= ?1 LIMIT ?2";
-        let over = "SELECT id FROM subscriptions INDEXED BY subscriptions_expiry \
+        let expired = "SELECT id FROM subscriptions INDEXED BY subscriptions_expiry \
             WHERE expires_at IS NOT NULL AND expires_at <= ?1 AND ended_at IS NULL LIMIT ?2";
-        let mut ids = self.ids(ended, before)?;
-        ids.extend(self.ids(over, before)?);
+        let mut ids = self.select_ids(ended, before)?;
+        ids.extend(self.select_ids(expired, before)?);
         for id in ids {
-            if self.left == 0 {
+            if self.budget == 0 {
                 return Ok(());
             }
-            let removed = topics::drop_deliveries(self.session, &id, self.left)?;
-            self.purged.signals += self.spend(removed);
-            if self.left == 0 {
+            let removed = topics::drop_deliveries(self.session, &id, self.budget)?;
+            self.purged.signals += self.consume_budget(removed);
+            if self.budget == 0 {
                 return Ok(());
             }
             topics::remove(self.session, &id)?;
-            self.purged.subscriptions += self.spend(1);
+            self.purged.subscriptions += self.consume_budget(1);
         }
         Ok(())
     }
 
-    /// Claims, quotas and records whose time is over.
-    fn expired(&mut self, now: i64) -> Outcome<()> {
+    /// Removes expired idempotency keys, quotas and records.
+    fn purge_expired(&mut self, now: i64) -> SqliteResult<()> {
         let claims = "DELETE FROM claims WHERE key IN (SELECT key FROM claims \
             INDEXED BY claims_expiry WHERE expires_at <= ?1 LIMIT ?2)";
         let quotas = "DELETE FROM quotas WHERE key IN (SELECT key FROM quotas \
             INDEXED BY quotas_full WHERE full_at <= ?1 LIMIT ?2)";
         for sql in [claims, quotas] {
-            let values = params![now, column(self.left as u64)];
+            let values = params![now, int_to_column(self.budget as u64)];
             let removed = self.session.run(sql, values)?;
-            self.purged.claims += self.spend(removed);
+            self.purged.expired += self.consume_budget(removed);
         }
         let records = "SELECT row FROM records INDEXED BY records_expiry \
             WHERE expires_at <= ?1 LIMIT ?2";
-        let values = params![now, column(self.left as u64)];
-        let removed = self.rows(records, values, "DELETE FROM records WHERE row = ?1")?;
-        self.purged.claims += self.spend(removed);
+        let values = params![now, int_to_column(self.budget as u64)];
+        let removed =
+            self.delete_selected(records, values, "DELETE FROM records WHERE row = ?1")?;
+        self.purged.expired += self.consume_budget(removed);
         Ok(())
     }
 
-    /// Pairs that are too old, and the oldest of those that are too many: their rows are numbered.
-    fn pairs(&mut self, before: i64, most: u64) -> Outcome<()> {
-        let old = "SELECT row FROM pairs INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2";
-        let many = "SELECT row FROM pairs WHERE row <= (SELECT max(row) FROM pairs) - ?1 \
+    /// Removes requests that are too old, and the oldest above the maximum count: their rows are numbered.
+    fn purge_requests(&mut self, before: i64, max_requests: u64) -> SqliteResult<()> {
+        let too_old = "SELECT row FROM pairs INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2";
+        let too_many = "SELECT row FROM pairs WHERE row <= (SELECT max(row) FROM pairs) - ?1 \
             ORDER BY row LIMIT ?2";
-        for (found, bound) in [(old, before), (many, column(most))] {
-            let values = params![bound, column(self.left as u64)];
-            let removed = self.rows(found, values, "DELETE FROM pairs WHERE row = ?1")?;
-            self.purged.pairs += self.spend(removed);
+        for (select, bound) in [(too_old, before), (too_many, int_to_column(max_requests))] {
+            let values = params![bound, int_to_column(self.budget as u64)];
+            let removed =
+                self.delete_selected(select, values, "DELETE FROM pairs WHERE row = ?1")?;
+            self.purged.requests += self.consume_budget(removed);
         }
         Ok(())
     }
 
-    /// Removes the rows that a statement finds, one by one; answers how many. In one statement no index can be named for
-    /// the rows that are removed, and a planner that is misled reads all of them.
-    fn rows(&self, found: &str, values: impl Params, remove: &str) -> Outcome<usize> {
-        let rows: Vec<i64> = self.session.all(found, values, |row| Ok(row.get(0)?))?;
+    /// Deletes the rows that a query selects, one by one; returns how many. In one statement no index can be named for
+    /// the deleted rows, and a misled planner would scan the table.
+    fn delete_selected(
+        &self,
+        select: &str,
+        values: impl Params,
+        delete: &str,
+    ) -> SqliteResult<usize> {
+        let rows: Vec<i64> = self.session.all(select, values, |row| Ok(row.get(0)?))?;
         for row in &rows {
-            self.session.run(remove, [row])?;
+            self.session.run(delete, [row])?;
         }
         Ok(rows.len())
     }
 
-    fn ids(&self, sql: &str, before: i64) -> Outcome<Vec<String>> {
-        let values = params![before, column(self.left as u64)];
+    fn select_ids(&self, sql: &str, before: i64) -> SqliteResult<Vec<String>> {
+        let values = params![before, int_to_column(self.budget as u64)];
         self.session.all(sql, values, |row| Ok(row.get(0)?))
     }
 
-    fn spend(&mut self, removed: usize) -> u64 {
-        self.left = self.left.saturating_sub(removed);
+    fn consume_budget(&mut self, removed: usize) -> u64 {
+        self.budget = self.budget.saturating_sub(removed);
         removed as u64
     }
 }

@@ -1,7 +1,7 @@
-//! Quotas: one number for each key.
+//! Rate quotas: one row per key.
 
 use super::SqliteStore;
-use crate::codec::moment;
+use crate::codec::timestamp_from_column;
 use async_trait::async_trait;
 use interzone_hub::ports::{QuotaStore, StoreError};
 use interzone_hub::{Charge, Rate};
@@ -20,7 +20,7 @@ impl QuotaStore for SqliteStore {
         let key = key.to_owned();
         self.write(move |session| {
             let sql = "SELECT full_at FROM quotas WHERE key = ?1";
-            let full = session.first(sql, [&key], |row| Ok(moment(row.get(0)?)))?;
+            let full = session.first(sql, [&key], |row| Ok(timestamp_from_column(row.get(0)?)))?;
             let (full, charge) = rate.charge(full, now, cost);
             if let Some(full) = full {
                 let sql = "INSERT INTO quotas (key, full_at) VALUES (?1, ?2) \

@@ -1,8 +1,8 @@
-//! The readers: a few threads with a connection each, which cannot write and hold nobody up.
+//! Reader threads: a few threads with a read-only connection each.
 
-use super::fault::{Outcome, closed};
-use super::job::unless_it_panics;
-use super::queue::{Queue, Taken};
+use super::batch_queue::{BatchQueue, PopResult};
+use super::error::{SqliteResult, closed_error};
+use super::write_job::catch_panic;
 use interzone_hub::ports::StoreError;
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -10,77 +10,77 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How many reads may wait.
-const PLACES: usize = 4096;
-/// How long a reader waits before it looks whether it should end; closing wakes it anyway.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// Maximum number of queued reads.
+const READ_QUEUE_CAPACITY: usize = 4096;
+/// Wait of a reader before it polls again; closing the queue wakes it anyway.
+const READER_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
-type Read = Box<dyn FnOnce(&Connection) + Send>;
+type ReadJob = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The callers' end.
+/// Handle of the reader threads, for callers.
 pub(super) struct Readers {
-    queue: Arc<Queue<Read>>,
+    queue: Arc<BatchQueue<ReadJob>>,
 }
 
 impl Readers {
-    /// Starts a thread for each connection. What is handed back besides stops them and waits.
+    /// Starts a thread for each connection. The returned closure stops the threads and waits for them.
     pub(super) fn start(
         connections: Vec<Connection>,
     ) -> Result<(Self, impl FnOnce() + Send + use<>), StoreError> {
-        let queue = Arc::new(Queue::new(PLACES));
+        let queue = Arc::new(BatchQueue::new(READ_QUEUE_CAPACITY));
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         for connection in connections {
             let queue = queue.clone();
             let thread = std::thread::Builder::new()
                 .name("interzone-reads".to_owned())
-                .spawn(move || work(&queue, &connection))
+                .spawn(move || run_reader(&queue, &connection))
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
             threads.push(thread);
         }
         let stopped = queue.clone();
         let stop = move || {
             stopped.close();
-            // A thread that panicked has nothing left to tell.
+            // A thread that panicked has logged it.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             stopped.abandon();
         };
         Ok((Self { queue }, stop))
     }
 
-    /// Lets nothing more in. The threads do what waits, and end.
+    /// Closes the queue. The threads finish the queued reads and end.
     pub(super) fn close(&self) {
         self.queue.close();
     }
 
-    /// Reads on one of the connections.
-    pub(super) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// Runs a read on one of the connections.
+    pub(super) async fn read<T, F>(&self, body: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+        F: FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let read: Read = Box::new(move |connection| {
+        let read: ReadJob = Box::new(move |connection| {
             if reply.is_closed() {
                 return;
             }
-            let value = unless_it_panics(|| work(connection)).map_err(StoreError::from);
-            // Whoever asked may have gone.
+            let value = catch_panic(|| body(connection)).map_err(StoreError::from);
+            // The caller may be gone.
             drop(reply.send(value));
         });
         if !self.queue.push(read).await {
-            return Err(closed());
+            return Err(closed_error());
         }
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        answer.await.unwrap_or_else(|_| Err(closed_error()))
     }
 }
 
-fn work(queue: &Queue<Read>, connection: &Connection) {
-    let mut taken = Vec::with_capacity(1);
+fn run_reader(queue: &BatchQueue<ReadJob>, connection: &Connection) {
+    let mut jobs = Vec::with_capacity(1);
     loop {
-        match queue.take(&mut taken, 1, PATIENCE, |_| true) {
-            Taken::Some => taken.drain(..).for_each(|read| read(connection)),
-            Taken::Nothing => {}
-            Taken::End => return,
+        match queue.pop_batch(&mut jobs, 1, READER_IDLE_TIMEOUT, |_| true) {
+            PopResult::Popped => jobs.drain(..).for_each(|read| read(connection)),
+            PopResult::TimedOut => {}
+            PopResult::Closed => return,
         }
     }
 }

@@ -1,34 +1,34 @@
-//! Trying again for a bounded time, with longer and longer pauses.
+//! Retries for a bounded time, with exponential backoff.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The first pause; each one is twice as long as the one before, up to the longest.
-const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(200);
+/// First delay; each one is twice as long as the previous, up to the maximum.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(5);
+const MAX_BACKOFF: Duration = Duration::from_millis(200);
 
-/// The time for one thing that is tried again and again.
-pub(super) struct Retry {
+/// Backoff state of one operation that is retried.
+pub(super) struct RetryBackoff {
     deadline: Instant,
-    pause: Duration,
+    delay: Duration,
 }
 
-impl Retry {
+impl RetryBackoff {
     pub(super) fn new(limit: Duration) -> Self {
         Self {
             deadline: Instant::now() + limit,
-            pause: FIRST,
+            delay: INITIAL_BACKOFF,
         }
     }
 
-    /// Waits until the next try; false if there is no time left for one.
+    /// Waits until the next attempt; false if no time is left.
     pub(super) async fn wait(&mut self) -> bool {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return false;
         }
-        tokio::time::sleep(self.pause.min(left)).await;
-        self.pause = self.pause.saturating_mul(2).min(LONGEST);
+        tokio::time::sleep(self.delay.min(remaining)).await;
+        self.delay = self.delay.saturating_mul(2).min(MAX_BACKOFF);
         true
     }
 }

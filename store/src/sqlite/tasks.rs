@@ -1,19 +1,24 @@
-//! Tasks and what hangs on them.
+//! Tasks, with their messages, artifacts, events, push subscriptions and blobs.
 
 use super::SqliteStore;
-use super::apply::once;
-use super::cache::Found;
-use super::commit::Prepared;
-use super::fault::Outcome;
-use super::first::First;
-use super::job::Session;
+use super::apply::require_changed;
+use super::cache::CacheLookup;
+use super::commit::PreparedCommit;
+use super::error::SqliteResult;
+use super::inline_rows::InlinedRows;
 use super::rows::{all, first, optional_text, text};
-use super::work::{self, Place};
+use super::work_queue::{self, QueuePosition};
+use super::write_job::WriteSession;
 use super::{blobs, events};
-use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
+use crate::codec::{
+    from_json_text, from_optional_json_text, int_from_column, int_to_column, parse_enum, parse_id,
+    timestamp_from_column,
+};
 use async_trait::async_trait;
-use interzone_hub::ports::{Commit, StoreError, TaskRead, TaskStore, Wake};
-use interzone_hub::{BlobId, BlobText, Event, Packed, Push, Subject, Task, TaskQuery};
+use interzone_hub::ports::{ChangeHint, Commit, StoreError, TaskRead, TaskStore};
+use interzone_hub::{
+    BlobContent, BlobId, Event, Offloaded, PushSubscription, Subject, Task, TaskQuery,
+};
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
 };
@@ -23,11 +28,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 mod list;
-mod whole;
+mod snapshot;
 
-use whole::Length;
+use snapshot::TextBudget;
 
-/// The columns that [`read_task`] expects, in its order.
+/// Columns that [`read_task`] reads, in its order.
 macro_rules! task_columns {
     () => {
         "id, context_id, owner, agent, state, priority, created_at, updated_at, finished_at, \
@@ -39,48 +44,48 @@ use task_columns;
 #[async_trait]
 impl TaskStore for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
-        let prepared = Prepared::new(commit)?;
-        let weight = prepared.weight();
+        let prepared = PreparedCommit::new(commit)?;
+        let estimated_bytes = prepared.estimated_bytes();
         self.writer
-            .write(weight, move |session| prepared.apply(session))
+            .write(estimated_bytes, move |session| prepared.apply(session))
             .await
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
-        if let Some(whole) = self.cache.get(id) {
-            return Ok(Some(whole.task.clone()));
+        if let Some(cached) = self.cache.get(id) {
+            return Ok(Some(cached.task.clone()));
         }
         let id = id.clone();
-        self.read(move |connection| whole::head(connection, &id))
+        self.read(move |connection| snapshot::load_task(connection, &id))
             .await
     }
 
-    async fn whole_task(
+    async fn task_snapshot(
         &self,
         id: &TaskId,
         latest: u32,
         artifacts: bool,
         most: usize,
     ) -> Result<Option<TaskRead>, StoreError> {
-        let permit = match self.cache.find(id) {
-            Found::Task(whole) => return Ok(Some(TaskRead::Task(whole))),
-            Found::Nothing(permit) => permit,
+        let permit = match self.cache.lookup(id) {
+            CacheLookup::Hit(cached) => return Ok(Some(TaskRead::Task(cached))),
+            CacheLookup::Miss(permit) => permit,
         };
-        let (id, largest) = (id.clone(), self.cache.largest());
+        let (id, max_cached_bytes) = (id.clone(), self.cache.max_task_bytes());
         self.read(move |connection| {
-            let wanted = whole::Wanted {
+            let request = snapshot::SnapshotRequest {
                 latest,
                 artifacts,
-                most,
+                max_bytes: most,
             };
-            let read = match whole::read(connection, &id, &wanted, largest)? {
+            let read = match snapshot::read_snapshot(connection, &id, &request, max_cached_bytes)? {
                 None => return Ok(None),
-                Some(Err(larger)) => return Ok(Some(TaskRead::Larger(larger))),
+                Some(Err(larger)) => return Ok(Some(TaskRead::TooLarge(larger))),
                 Some(Ok(read)) => read,
             };
             let task = Arc::new(read.task);
             if let (Some(permit), Some(bytes)) = (permit, read.bytes) {
-                permit.keep(&task, bytes);
+                permit.insert(&task, bytes);
             }
             Ok(Some(TaskRead::Task(task)))
         })
@@ -91,21 +96,23 @@ impl TaskStore for SqliteStore {
         &self,
         id: &TaskId,
         range: Range<u32>,
-    ) -> Result<Vec<Packed<Message>>, StoreError> {
+    ) -> Result<Vec<Offloaded<Message>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| whole::messages(connection, &id, range))
+        self.read(move |connection| snapshot::read_messages(connection, &id, range))
             .await
     }
 
-    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Packed<Artifact>>, StoreError> {
+    async fn artifacts(&self, id: &TaskId) -> Result<Vec<Offloaded<Artifact>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| whole::artifacts(connection, &id, &mut Length::unbounded()))
-            .await
+        self.read(move |connection| {
+            snapshot::read_artifacts(connection, &id, &mut TextBudget::unbounded())
+        })
+        .await
     }
 
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {
         let query = query.clone();
-        self.read(move |connection| list::tasks(connection, &query))
+        self.read(move |connection| list::list_tasks(connection, &query))
             .await
     }
 
@@ -126,27 +133,27 @@ impl TaskStore for SqliteStore {
             .await
     }
 
-    async fn pushes(&self, id: &TaskId) -> Result<Vec<Push>, StoreError> {
+    async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>, StoreError> {
         let id = id.clone();
         self.read(move |connection| {
             let sql = "SELECT id, owner, channel, events, target, created_at FROM pushes \
                 WHERE task_id = ?1 ORDER BY created_at, position";
             all(connection, sql, [id.as_str()], |row| {
-                Ok(Push {
-                    id: word("push", text(row, 0)?)?,
+                Ok(PushSubscription {
+                    id: parse_id("push", text(row, 0)?)?,
                     task_id: id.clone(),
-                    owner: word("push", text(row, 1)?)?,
+                    owner: parse_id("push", text(row, 1)?)?,
                     channel: row.get(2)?,
-                    events: from_text("push", text(row, 3)?)?,
-                    target: from_text("push", text(row, 4)?)?,
-                    created_at: moment(row.get(5)?),
+                    events: from_json_text("push", text(row, 3)?)?,
+                    target: from_json_text("push", text(row, 4)?)?,
+                    created_at: timestamp_from_column(row.get(5)?),
                 })
             })
         })
         .await
     }
 
-    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobText>, StoreError> {
+    async fn blobs(&self, ids: &[BlobId]) -> Result<HashMap<BlobId, BlobContent>, StoreError> {
         let ids = ids.to_vec();
         self.read(move |connection| {
             let mut found = HashMap::with_capacity(ids.len());
@@ -172,7 +179,7 @@ impl TaskStore for SqliteStore {
         .await
     }
 
-    async fn claimed(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+    async fn claimed_value(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
         let key = key.to_owned();
         self.read(move |connection| {
             let sql = "SELECT value FROM claims WHERE key = ?1 AND expires_at > ?2";
@@ -184,35 +191,35 @@ impl TaskStore for SqliteStore {
     }
 }
 
-fn read_task(row: &Row<'_>) -> Outcome<Task> {
+fn read_task_row(row: &Row<'_>) -> SqliteResult<Task> {
     Ok(Task {
-        id: word("task", text(row, 0)?)?,
-        context_id: word("task", text(row, 1)?)?,
-        owner: word("task", text(row, 2)?)?,
-        agent: word("task", text(row, 3)?)?,
-        state: name("task", text(row, 4)?, TaskState::from_name)?,
-        priority: name("task", text(row, 5)?, Priority::from_name)?,
-        created_at: moment(row.get(6)?),
-        updated_at: moment(row.get(7)?),
-        finished_at: row.get::<_, Option<i64>>(8)?.map(moment),
-        revision: count("task", row.get(9)?)?,
-        seq: count("task", row.get(10)?)?,
-        messages: count("task", row.get(11)?)?,
-        artifacts: count("task", row.get(12)?)?,
-        pushes: count("task", row.get(13)?)?,
-        metadata: from_optional_text("task", optional_text(row, 14)?)?,
-        status: from_optional_text("task", optional_text(row, 15)?)?,
+        id: parse_id("task", text(row, 0)?)?,
+        context_id: parse_id("task", text(row, 1)?)?,
+        owner: parse_id("task", text(row, 2)?)?,
+        agent: parse_id("task", text(row, 3)?)?,
+        state: parse_enum("task", text(row, 4)?, TaskState::from_name)?,
+        priority: parse_enum("task", text(row, 5)?, Priority::from_name)?,
+        created_at: timestamp_from_column(row.get(6)?),
+        updated_at: timestamp_from_column(row.get(7)?),
+        finished_at: row.get::<_, Option<i64>>(8)?.map(timestamp_from_column),
+        revision: int_from_column("task", row.get(9)?)?,
+        seq: int_from_column("task", row.get(10)?)?,
+        message_count: int_from_column("task", row.get(11)?)?,
+        artifact_count: int_from_column("task", row.get(12)?)?,
+        push_count: int_from_column("task", row.get(13)?)?,
+        metadata: from_optional_json_text("task", optional_text(row, 14)?)?,
+        status_message: from_optional_json_text("task", optional_text(row, 15)?)?,
     })
 }
 
-/// Adds a task, with what it begins with; its status is text already.
+/// Inserts a task with its inlined rows; `status` is encoded already.
 pub(super) fn create(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     task: &Task,
     status: Option<&str>,
-    first: &First,
+    inlined: &InlinedRows,
     at: Timestamp,
-) -> Outcome<()> {
+) -> SqliteResult<()> {
     let sql = concat!(
         "INSERT INTO tasks (",
         task_columns!(),
@@ -222,76 +229,88 @@ pub(super) fn create(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
                  ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?29)"
     );
-    let place = first.place.as_ref();
-    let flow = place.map(Place::flow);
-    let turn = match (place, &flow) {
-        (Some(place), Some(flow)) => Some(work::next_turn(session, place, flow)?),
+    let position = inlined.queue_position.as_ref();
+    let flow = position.map(QueuePosition::flow_key);
+    let turn = match (position, &flow) {
+        (Some(place), Some(flow)) => Some(work_queue::next_turn(session, place, flow)?),
         _ => None,
     };
     let mut statement = session.connection.prepare_cached(sql)?;
-    bind(&mut statement, task, status)?;
-    let more = params![
-        first.said,
-        first.messages,
-        first.seq.map(column),
-        first.seq.map(|_| at.as_millis()),
-        first.events,
-        place.map(|place| place.agent.as_str()),
-        place.map(Place::rank),
+    bind_task(&mut statement, task, status)?;
+    let inline_values = params![
+        inlined.message_count,
+        inlined.messages,
+        inlined.last_seq.map(int_to_column),
+        inlined.last_seq.map(|_| at.as_millis()),
+        inlined.events,
+        position.map(|place| place.agent.as_str()),
+        position.map(QueuePosition::priority_rank),
         flow,
         turn,
-        place.map(|_| work::next_position(session.counters)),
-        place.map(|place| place.is_ready(at)),
-        place.map(|place| place.wake_at(at)),
-        place.map(|_| 0),
+        position.map(|_| work_queue::next_position(session.counters)),
+        position.map(|place| place.is_ready(at)),
+        position.map(|place| place.wake_at(at)),
+        position.map(|_| 0),
     ];
-    for (place, value) in (17..).zip(more) {
-        statement.raw_bind_parameter(place, value)?;
+    for (index, value) in (17..).zip(inline_values) {
+        statement.raw_bind_parameter(index, value)?;
     }
-    once(statement.raw_execute()?)?;
-    if let Some(seq) = first.seq {
+    require_changed(statement.raw_execute()?)?;
+    if let Some(seq) = inlined.last_seq {
         let subject = Subject::Task(task.id.clone());
-        session.wakes.named.push(Wake::Subject(subject, seq));
+        session
+            .hints
+            .specific
+            .push(ChangeHint::Subject(subject, seq));
     }
-    session.wakes.work |= first.place.is_some();
+    session.hints.work |= inlined.queue_position.is_some();
     Ok(())
 }
 
-/// Puts a task in the place of its revision before.
-pub(super) fn update(session: &Session<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
-    /// All that ever changes. An index is written whenever a column of its is named here.
-    macro_rules! changing {
+/// Updates a task whose stored revision is the previous one.
+pub(super) fn update(
+    session: &WriteSession<'_>,
+    task: &Task,
+    status: Option<&str>,
+) -> SqliteResult<()> {
+    /// Columns that usually change. An index is rewritten whenever one of its columns is named in an update.
+    macro_rules! mutable_columns {
         () => {
             "agent = ?4, state = ?5, priority = ?6, updated_at = ?8, finished_at = ?9, \
              revision = ?10, seq = ?11, messages = ?12, artifacts = ?13, pushes = ?14, \
              metadata = ?15, status = ?16, trimmed = 0"
         };
     }
-    let usual = concat!(
+    let update_mutable = concat!(
         "UPDATE tasks SET ",
-        changing!(),
+        mutable_columns!(),
         " WHERE id = ?1 AND revision = ?10 - 1 \
           AND context_id = ?2 AND owner = ?3 AND created_at = ?7"
     );
-    if write(session, usual, task, status)? > 0 {
+    if write_task(session, update_mutable, task, status)? > 0 {
         return Ok(());
     }
-    let whole = concat!(
+    let update_all = concat!(
         "UPDATE tasks SET context_id = ?2, owner = ?3, created_at = ?7, ",
-        changing!(),
+        mutable_columns!(),
         " WHERE id = ?1 AND revision = ?10 - 1"
     );
-    once(write(session, whole, task, status)?)
+    require_changed(write_task(session, update_all, task, status)?)
 }
 
-fn write(session: &Session<'_>, sql: &str, task: &Task, status: Option<&str>) -> Outcome<usize> {
+fn write_task(
+    session: &WriteSession<'_>,
+    sql: &str,
+    task: &Task,
+    status: Option<&str>,
+) -> SqliteResult<usize> {
     let mut statement = session.connection.prepare_cached(sql)?;
-    bind(&mut statement, task, status)?;
+    bind_task(&mut statement, task, status)?;
     Ok(statement.raw_execute()?)
 }
 
 /// Binds the columns of a task.
-fn bind(statement: &mut Statement<'_>, task: &Task, status: Option<&str>) -> Outcome<()> {
+fn bind_task(statement: &mut Statement<'_>, task: &Task, status: Option<&str>) -> SqliteResult<()> {
     let values = params![
         task.id.as_str(),
         task.context_id.as_str(),
@@ -302,16 +321,16 @@ fn bind(statement: &mut Statement<'_>, task: &Task, status: Option<&str>) -> Out
         task.created_at.as_millis(),
         task.updated_at.as_millis(),
         task.finished_at.map(Timestamp::as_millis),
-        column(task.revision),
-        column(task.seq),
-        task.messages,
-        task.artifacts,
-        task.pushes,
+        int_to_column(task.revision),
+        int_to_column(task.seq),
+        task.message_count,
+        task.artifact_count,
+        task.push_count,
         task.metadata.as_ref().map(Metadata::as_str),
         status,
     ];
-    for (place, value) in (1..).zip(values) {
-        statement.raw_bind_parameter(place, value)?;
+    for (index, value) in (1..).zip(values) {
+        statement.raw_bind_parameter(index, value)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Tests of what only this engine has: its file, its groups, its writer. The contract of the ports
+//! Tests of what is specific to this engine: its file, group commit, its writer. The contract of the ports
 //! has a suite of its own.
 
-use super::{Check, SqliteOptions, SqliteStore};
+use super::{IntegrityCheck, SqliteOptions, SqliteStore};
 use interzone_hub::ports::{Commit, EventRow, Op, StoreError};
-use interzone_hub::{EventBody, Packed, Subject, Task, WorkOwner};
+use interzone_hub::{EventBody, Offloaded, Subject, Task, WorkOwner};
 use interzone_protocol::vocab::{
     AgentId, ContextId, Message, PrincipalId, Priority, TaskId, TaskState, Timestamp,
 };
@@ -12,21 +12,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod blobs;
-mod coherence;
+mod cache_coherence;
+mod disk_failure;
 mod events;
-mod failure;
-mod first;
-mod groups;
-mod log;
+mod group_commit;
+mod inline_rows;
 mod opening;
-mod queue;
+mod ports_smoke;
 mod records;
-mod traits;
+mod wal;
+mod work_queue;
 
-/// A folder that goes when this does.
-pub(super) struct Folder(PathBuf);
+/// A temporary directory that is removed on drop.
+pub(super) struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Folder {
         Self(path)
     }
 
-    pub(super) fn file(&self) -> PathBuf {
+    pub(super) fn database_path(&self) -> PathBuf {
         self.0.join("store.db")
     }
 
@@ -45,19 +45,19 @@ impl Folder {
     }
 
     async fn try_open(&self) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open(self.file(), SqliteOptions::default()).await
+        SqliteStore::open(self.database_path(), SqliteOptions::default()).await
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
 
-/// Makes a file as older programs made it, with something in it.
-fn old_file(folder: &Folder, version: usize, content: &str) {
-    let connection = rusqlite::Connection::open(folder.file()).unwrap();
+/// Creates a database of an older version, with some content.
+fn create_old_database(folder: &TempFolder, version: usize, content: &str) {
+    let connection = rusqlite::Connection::open(folder.database_path()).unwrap();
     let steps = super::schema::MIGRATIONS.iter().take(version);
     for step in steps.copied().chain([content]) {
         connection.execute_batch(step).unwrap();
@@ -72,11 +72,11 @@ fn old_file(folder: &Folder, version: usize, content: &str) {
         .unwrap();
 }
 
-fn at(millis: i64) -> Timestamp {
+fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }
 
-pub(super) fn task(id: &str) -> Task {
+pub(super) fn sample_task(id: &str) -> Task {
     Task {
         id: TaskId::new(id).unwrap(),
         context_id: ContextId::new("c").unwrap(),
@@ -85,61 +85,63 @@ pub(super) fn task(id: &str) -> Task {
         state: TaskState::Submitted,
         priority: Priority::Normal,
         metadata: None,
-        status: None,
-        created_at: at(0),
-        updated_at: at(0),
+        status_message: None,
+        created_at: timestamp(0),
+        updated_at: timestamp(0),
         finished_at: None,
         revision: 1,
         seq: 1,
-        messages: 1,
-        artifacts: 0,
-        pushes: 0,
+        message_count: 1,
+        artifact_count: 0,
+        push_count: 0,
     }
 }
 
-fn said(text: &str) -> Packed<Message> {
-    Packed::pack(Message::user_text(text)).0
+fn user_message(text: &str) -> Offloaded<Message> {
+    Offloaded::offload(Message::user_text(text)).0
 }
 
-fn commit(ops: Vec<Op>) -> Commit {
+fn commit_of(ops: Vec<Op>) -> Commit {
     Commit {
         id: "commit".to_owned(),
-        at: at(0),
+        at: timestamp(0),
         fence: None,
         epoch: None,
         ops,
     }
 }
 
-fn create(id: &str) -> Op {
-    Op::CreateTask(Arc::new(task(id)))
+fn create_task(id: &str) -> Op {
+    Op::CreateTask(Arc::new(sample_task(id)))
 }
 
-fn event(id: &str, seq: u64) -> Op {
+fn created_event(id: &str, seq: u64) -> Op {
     Op::AppendEvent(EventRow {
         subject: Subject::Task(TaskId::new(id).unwrap()),
         seq,
-        body: EventBody::Created { message: said(id) },
+        body: EventBody::Created {
+            message: user_message(id),
+        },
     })
 }
 
-/// A task with a message, an event and a place in the queue.
-fn whole(id: &str) -> Commit {
+/// A commit of a task with a message, an event and a queue position.
+fn new_task_commit(id: &str) -> Commit {
     let task_id = TaskId::new(id).unwrap();
-    commit(vec![
-        create(id),
+    commit_of(vec![
+        create_task(id),
         Op::AddMessage {
             task_id: task_id.clone(),
             index: 0,
-            message: said(id),
+            message: user_message(id),
         },
-        event(id, 1),
-        Op::QueueWork {
+        created_event(id, 1),
+        Op::EnqueueWork {
             task_id,
             agent: AgentId::new("a").unwrap(),
-            owner: WorkOwner::new(&task(id), None),
+            owner: WorkOwner::new(&sample_task(id), None),
             priority: Priority::Normal,
-            due_at: at(0),
+            due_at: timestamp(0),
         },
     ])
 }

@@ -1,23 +1,26 @@
-//! Subscriptions to topics, and signals on their way.
+//! Topic subscriptions, and deliveries of signals to them.
 
 use super::SqliteStore;
-use super::apply::once;
-use super::fault::Outcome;
-use super::job::Session;
+use super::apply::require_changed;
+use super::error::SqliteResult;
 use super::rows::{all, first, optional_text, text};
-use crate::codec::{column, count, from_optional_text, from_text, moment, name, word};
+use super::write_job::WriteSession;
+use crate::codec::{
+    from_json_text, from_optional_json_text, int_from_column, int_to_column, parse_enum, parse_id,
+    timestamp_from_column,
+};
 use async_trait::async_trait;
 use interzone_hub::ports::{StoreError, SubscriptionQuery, TopicStore};
-use interzone_hub::{Acked, SignalDelivery, Subscription, SubscriptionState};
+use interzone_hub::{AckOutcome, SignalDelivery, Subscription, SubscriptionState};
 use interzone_protocol::vocab::{SignalId, SubscriptionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 use std::time::Duration;
 
 mod signals;
 
-pub(super) use signals::{drop_deliveries, drop_signal, publish};
+pub(super) use signals::{drop_deliveries, drop_orphan_signal, publish};
 
-/// The columns that [`read_subscription`] expects, in its order.
+/// Columns that [`read_subscription`] reads, in its order.
 macro_rules! subscription_columns {
     () => {
         "id, owner, patterns, allowed, state, about, created_at, expires_at, revision"
@@ -44,22 +47,23 @@ impl TopicStore for SqliteStore {
         query: &SubscriptionQuery,
     ) -> Result<(Vec<Subscription>, u64), StoreError> {
         let query = query.clone();
-        self.read(move |connection| list(connection, &query)).await
+        self.read(move |connection| list_subscriptions(connection, &query))
+            .await
     }
 
     async fn active_subscriptions(
         &self,
-        known: Option<u64>,
+        known_epoch: Option<u64>,
     ) -> Result<Option<(u64, Vec<Subscription>)>, StoreError> {
         self.read(move |connection| {
-            // The epoch and the subscriptions must be of the same moment.
+            // The epoch and the subscriptions must be of one snapshot.
             let transaction = connection.unchecked_transaction()?;
             let sql = "SELECT value FROM meta WHERE name = 'epoch'";
             let epoch = first(connection, sql, [], |row| {
-                Ok(count::<u64>("epoch", row.get(0)?)?)
+                Ok(int_from_column::<u64>("epoch", row.get(0)?)?)
             })?;
             let epoch = epoch.unwrap_or(0);
-            if known == Some(epoch) {
+            if known_epoch == Some(epoch) {
                 return Ok(None);
             }
             let sql = concat!(
@@ -103,7 +107,7 @@ impl TopicStore for SqliteStore {
         id: &SubscriptionId,
         signals: &[SignalId],
         now: Timestamp,
-    ) -> Result<Vec<Acked>, StoreError> {
+    ) -> Result<Vec<AckOutcome>, StoreError> {
         let (id, ids) = (id.clone(), signals.to_vec());
         self.write(move |session| {
             ids.iter()
@@ -113,7 +117,7 @@ impl TopicStore for SqliteStore {
         .await
     }
 
-    async fn bury_signal(
+    async fn dead_letter_signal(
         &self,
         id: &SubscriptionId,
         seq: u64,
@@ -123,7 +127,7 @@ impl TopicStore for SqliteStore {
         self.write(move |session| {
             let sql = "UPDATE deliveries SET dead_at = ?3 \
                 WHERE subscription_id = ?1 AND seq = ?2 AND dead_at IS NULL";
-            let values = params![id.as_str(), column(seq), now.as_millis()];
+            let values = params![id.as_str(), int_to_column(seq), now.as_millis()];
             session.run(sql, values).map(|_| ())
         })
         .await
@@ -138,29 +142,32 @@ impl TopicStore for SqliteStore {
             .await
     }
 
-    async fn buried_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>, StoreError> {
-        self.read(move |connection| signals::buried(connection, limit))
+    async fn dead_signals(&self, limit: usize) -> Result<Vec<SignalDelivery>, StoreError> {
+        self.read(move |connection| signals::dead_signals(connection, limit))
             .await
     }
 }
 
-fn read_subscription(row: &Row<'_>) -> Outcome<Subscription> {
+fn read_subscription(row: &Row<'_>) -> SqliteResult<Subscription> {
     Ok(Subscription {
-        id: word("subscription", text(row, 0)?)?,
-        owner: word("subscription", text(row, 1)?)?,
-        patterns: from_text("subscription", text(row, 2)?)?,
-        allowed: from_optional_text("subscription", optional_text(row, 3)?)?,
-        state: name("subscription", text(row, 4)?, SubscriptionState::from_name)?,
-        about: from_optional_text("subscription", optional_text(row, 5)?)?,
-        created_at: moment(row.get(6)?),
-        expires_at: row.get::<_, Option<i64>>(7)?.map(moment),
-        revision: count("subscription", row.get(8)?)?,
+        id: parse_id("subscription", text(row, 0)?)?,
+        owner: parse_id("subscription", text(row, 1)?)?,
+        patterns: from_json_text("subscription", text(row, 2)?)?,
+        allowed_patterns: from_optional_json_text("subscription", optional_text(row, 3)?)?,
+        state: parse_enum("subscription", text(row, 4)?, SubscriptionState::from_name)?,
+        dialect_data: from_optional_json_text("subscription", optional_text(row, 5)?)?,
+        created_at: timestamp_from_column(row.get(6)?),
+        expires_at: row.get::<_, Option<i64>>(7)?.map(timestamp_from_column),
+        revision: int_from_column("subscription", row.get(8)?)?,
     })
 }
 
-fn list(connection: &Connection, query: &SubscriptionQuery) -> Outcome<(Vec<Subscription>, u64)> {
+fn list_subscriptions(
+    connection: &Connection,
+    query: &SubscriptionQuery,
+) -> SqliteResult<(Vec<Subscription>, u64)> {
     let transaction = connection.unchecked_transaction()?;
-    let found_by = match (&query.owner, query.state) {
+    let indexed_condition = match (&query.owner, query.state) {
         (Some(_), Some(_)) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND state = ?2",
         (Some(_), None) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND ?2 IS NULL",
         (None, Some(_)) => "INDEXED BY subscriptions_state WHERE ?1 IS NULL AND state = ?2",
@@ -169,59 +176,62 @@ fn list(connection: &Connection, query: &SubscriptionQuery) -> Outcome<(Vec<Subs
     let owner = query.owner.as_ref().map(|owner| owner.as_str());
     let state = query.state.map(SubscriptionState::name);
     let sql = format!(
-        "SELECT {} FROM subscriptions {found_by} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
+        "SELECT {} FROM subscriptions {indexed_condition} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
         subscription_columns!()
     );
-    let (limit, offset) = (column(query.limit as u64), column(query.offset as u64));
+    let (limit, offset) = (
+        int_to_column(query.limit as u64),
+        int_to_column(query.offset as u64),
+    );
     let values = params![owner, state, limit, offset];
     let found = all(connection, &sql, values, read_subscription)?;
-    let sql = format!("SELECT count(*) FROM subscriptions {found_by}");
+    let sql = format!("SELECT count(*) FROM subscriptions {indexed_condition}");
     let total = first(connection, &sql, params![owner, state], |row| {
-        Ok(count("subscriptions", row.get(0)?)?)
+        Ok(int_from_column("subscriptions", row.get(0)?)?)
     })?;
     transaction.finish()?;
     Ok((found, total.unwrap_or(0)))
 }
 
-/// Adds a subscription; its patterns are text already.
+/// Inserts a subscription; its patterns are encoded already.
 pub(super) fn create(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     subscription: &Subscription,
     at: Timestamp,
     patterns: Option<&str>,
     allowed: Option<&str>,
-) -> Outcome<()> {
+) -> SqliteResult<()> {
     let sql = concat!(
         "INSERT INTO subscriptions (",
         subscription_columns!(),
         ", ended_at, last_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)"
     );
-    write(session, sql, subscription, at, patterns, allowed)
+    write_subscription(session, sql, subscription, at, patterns, allowed)
 }
 
-/// Puts a subscription in the place of its revision before.
+/// Updates a subscription whose stored revision is the previous one.
 pub(super) fn update(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     subscription: &Subscription,
     at: Timestamp,
     patterns: Option<&str>,
     allowed: Option<&str>,
-) -> Outcome<()> {
+) -> SqliteResult<()> {
     let sql = "UPDATE subscriptions SET owner = ?2, patterns = ?3, allowed = ?4, state = ?5, \
         about = ?6, created_at = ?7, expires_at = ?8, revision = ?9, \
         ended_at = CASE WHEN ?10 IS NULL THEN NULL ELSE coalesce(ended_at, ?10) END \
         WHERE id = ?1 AND revision = ?9 - 1";
-    write(session, sql, subscription, at, patterns, allowed)
+    write_subscription(session, sql, subscription, at, patterns, allowed)
 }
 
-fn write(
-    session: &mut Session<'_>,
+fn write_subscription(
+    session: &mut WriteSession<'_>,
     sql: &str,
     subscription: &Subscription,
     at: Timestamp,
     patterns: Option<&str>,
     allowed: Option<&str>,
-) -> Outcome<()> {
+) -> SqliteResult<()> {
     use SubscriptionState::{Denied, Expired, Revoked};
     let ended = matches!(subscription.state, Denied | Revoked | Expired);
     let values = params![
@@ -230,18 +240,21 @@ fn write(
         patterns,
         allowed,
         subscription.state.name(),
-        subscription.about.as_ref().map(|about| about.as_str()),
+        subscription
+            .dialect_data
+            .as_ref()
+            .map(|about| about.as_str()),
         subscription.created_at.as_millis(),
         subscription.expires_at.map(Timestamp::as_millis),
-        column(subscription.revision),
+        int_to_column(subscription.revision),
         ended.then_some(at.as_millis()),
     ];
-    once(session.run(sql, values)?)?;
+    require_changed(session.run(sql, values)?)?;
     raise_epoch(session)
 }
 
-/// Removes a subscription with all that is on its way to it, if it is there.
-pub(super) fn remove(session: &mut Session<'_>, id: &str) -> Outcome<()> {
+/// Removes a subscription with its deliveries, if it exists.
+pub(super) fn remove(session: &mut WriteSession<'_>, id: &str) -> SqliteResult<()> {
     if session.run("DELETE FROM subscriptions WHERE id = ?1", [id])? == 0 {
         return Ok(());
     }
@@ -250,10 +263,10 @@ pub(super) fn remove(session: &mut Session<'_>, id: &str) -> Outcome<()> {
     raise_epoch(session)
 }
 
-/// Says that the subscriptions have changed.
-pub(super) fn raise_epoch(session: &mut Session<'_>) -> Outcome<()> {
+/// Increments the epoch of the subscriptions.
+pub(super) fn raise_epoch(session: &mut WriteSession<'_>) -> SqliteResult<()> {
     session.counters.epoch = None;
     session.run("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
-    session.wakes.subscriptions = true;
+    session.hints.subscriptions = true;
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! The one writer: takes everything that waits, writes it in one transaction, syncs once, and only
-//! then answers.
+//! The single writer: group commit. It takes all queued jobs, writes them in one transaction, syncs once, and
+//! only then replies.
 //!
 //! A group is first tried without savepoints, which would copy every page that a job touches. Most
 //! jobs that fail do so before they have written anything, and then nothing needs to be undone. If
-//! one fails later, the group is rolled back and done again with a savepoint for each job.
+//! one fails later, the group is rolled back and repeated with a savepoint for each job.
 
+use super::batch_queue::BatchQueue;
 use super::cache::TaskCache;
-use super::failure::Disk;
-use super::fault::{Outcome, closed};
-use super::job::{Call, Job, Session};
-use super::open::Opened;
-use super::queue::Queue;
-use copier::Copier;
-use desk::Desk;
-use interzone_hub::ports::{StoreError, Wake};
-use log::Log;
+use super::disk_failure::DiskHealth;
+use super::error::{SqliteResult, closed_error};
+use super::open::OpenDatabase;
+use super::write_job::{ClosureJob, WriteJob, WriteSession};
+use checkpoint_policy::CheckpointPolicy;
+use checkpointer::Checkpointer;
+use group_commit::WriterLoop;
+use interzone_hub::ports::{ChangeHint, StoreError};
 use rusqlite::Connection;
 use std::fs::File;
 use std::sync::Arc;
@@ -23,60 +23,67 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, oneshot};
 
-mod copier;
-mod desk;
-mod log;
+mod checkpoint_policy;
+mod checkpointer;
+mod group_commit;
 
-/// How many jobs may wait.
-const PLACES: usize = 4096;
-/// How long a group may take before callers are told that the store cannot get on.
-const STALLED: Duration = Duration::from_secs(30);
+/// Maximum number of queued jobs.
+const WRITE_QUEUE_CAPACITY: usize = 4096;
+/// Duration of a group after which further calls are rejected.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The callers' end.
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+/// Handle of the writer thread, for callers.
+pub(super) struct WriterHandle {
+    shared: Arc<WriterShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    queue: Queue<Box<dyn Job>>,
-    wakes: broadcast::Sender<Wake>,
-    started: Instant,
-    /// When the present group began, in milliseconds since the start plus one; zero between groups.
+struct WriterShared {
+    queue: BatchQueue<Box<dyn WriteJob>>,
+    wakes: broadcast::Sender<ChangeHint>,
+    started_at: Instant,
+    /// Start of the current group, in milliseconds since `started_at` plus one; zero between groups.
     busy_since: AtomicU64,
-    groups: AtomicU64,
+    group_commits: AtomicU64,
 }
 
-impl Writer {
-    /// Starts the thread, and the one that copies the log for it. It keeps the lock, and ends after the
-    /// readers that it is given.
+impl WriterHandle {
+    /// Starts the writer thread and the checkpointer thread. The writer holds the lock, and stops the readers
+    /// before it ends.
     pub(super) fn start(
-        opened: Opened,
-        copier: (Connection, File),
-        disk: Disk,
-        wakes: broadcast::Sender<Wake>,
+        opened: OpenDatabase,
+        checkpointer: (Connection, File),
+        disk: DiskHealth,
+        wakes: broadcast::Sender<ChangeHint>,
         cache: Arc<TaskCache>,
-        readers: impl FnOnce() + Send + 'static,
+        stop_readers: impl FnOnce() + Send + 'static,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared {
-            queue: Queue::new(PLACES),
+        let shared = Arc::new(WriterShared {
+            queue: BatchQueue::new(WRITE_QUEUE_CAPACITY),
             wakes,
-            started: Instant::now(),
+            started_at: Instant::now(),
             busy_since: AtomicU64::new(0),
-            groups: AtomicU64::new(0),
+            group_commits: AtomicU64::new(0),
         });
-        let log = Log::new(Copier::start(copier.0, copier.1)?, disk);
-        let Opened {
+        let checkpoint_policy =
+            CheckpointPolicy::new(Checkpointer::start(checkpointer.0, checkpointer.1)?, disk);
+        let OpenDatabase {
             lock,
             connection,
             counters,
             ..
         } = opened;
-        let desk = Desk::new(shared.clone(), connection, counters, cache, log);
+        let writer_loop = WriterLoop::new(
+            shared.clone(),
+            connection,
+            counters,
+            cache,
+            checkpoint_policy,
+        );
         let thread = std::thread::Builder::new()
             .name("interzone-store".to_owned())
             .spawn(move || {
-                desk.work(readers);
+                writer_loop.run(stop_readers);
                 drop(lock);
             })
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -86,83 +93,88 @@ impl Writer {
         })
     }
 
-    /// Has a job done, and waits until it is durable.
-    pub(super) async fn write<T, F>(&self, weight: usize, work: F) -> Result<T, StoreError>
+    /// Runs a job and waits until it is durable.
+    pub(super) async fn write<T, F>(&self, estimated_bytes: usize, body: F) -> Result<T, StoreError>
     where
-        F: FnMut(&mut Session<'_>) -> Outcome<T> + Send + 'static,
+        F: FnMut(&mut WriteSession<'_>) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.submit(false, weight, work).await
+        self.submit(false, estimated_bytes, body).await
     }
 
-    /// As [`Writer::write`], for what must not be inside a transaction.
-    pub(super) async fn outside<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// As [`WriterHandle::write`], for a job that must run outside of a transaction.
+    pub(super) async fn write_outside_transaction<T, F>(&self, body: F) -> Result<T, StoreError>
     where
-        F: FnMut(&mut Session<'_>) -> Outcome<T> + Send + 'static,
+        F: FnMut(&mut WriteSession<'_>) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.submit(true, 0, work).await
+        self.submit(true, 0, body).await
     }
 
-    async fn submit<T, F>(&self, outside: bool, weight: usize, work: F) -> Result<T, StoreError>
+    async fn submit<T, F>(
+        &self,
+        outside_transaction: bool,
+        estimated_bytes: usize,
+        body: F,
+    ) -> Result<T, StoreError>
     where
-        F: FnMut(&mut Session<'_>) -> Outcome<T> + Send + 'static,
+        F: FnMut(&mut WriteSession<'_>) -> SqliteResult<T> + Send + 'static,
         T: Send + 'static,
     {
-        self.shared.refuse_if_stalled()?;
+        self.shared.reject_if_stalled()?;
         let (reply, answer) = oneshot::channel();
-        let job = Call {
-            work,
+        let job = ClosureJob {
+            body,
             value: None,
             reply,
-            outside,
-            weight,
+            outside_transaction,
+            estimated_bytes,
         };
         if !self.shared.queue.push(Box::new(job)).await {
-            return Err(closed());
+            return Err(closed_error());
         }
         match answer.await {
             Ok((outcome, _done)) => outcome,
-            Err(_) => Err(closed()),
+            Err(_) => Err(closed_error()),
         }
     }
 
-    /// How many groups have been made durable.
-    pub(super) fn groups(&self) -> u64 {
-        self.shared.groups.load(Ordering::Relaxed)
+    /// Number of group commits.
+    pub(super) fn group_commit_count(&self) -> u64 {
+        self.shared.group_commits.load(Ordering::Relaxed)
     }
 
-    /// Lets nothing more in. The thread does what waits, and ends.
+    /// Closes the queue. The thread finishes the queued jobs and ends.
     pub(super) fn close(&self) {
         self.shared.queue.close();
     }
 
-    /// Waits for the thread to end.
+    /// Closes the queue and waits for the thread to end.
     pub(super) fn join(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take() {
-            // It has logged why, if it panicked.
+            // A panic has been logged by the thread.
             drop(thread.join());
         }
     }
 }
 
-impl Shared {
-    fn refuse_if_stalled(&self) -> Result<(), StoreError> {
+impl WriterShared {
+    fn reject_if_stalled(&self) -> Result<(), StoreError> {
         let since = self.busy_since.load(Ordering::Relaxed);
-        if since == 0 || self.millis().saturating_sub(since) < millis(STALLED) {
+        if since == 0 || self.elapsed_millis().saturating_sub(since) < as_millis(STALL_TIMEOUT) {
             return Ok(());
         }
         Err(StoreError::Unavailable(
-            "the disk has not finished a write for a long time".to_owned(),
+            "the disk has not completed a write for a long time".to_owned(),
         ))
     }
 
-    fn millis(&self) -> u64 {
-        millis(self.started.elapsed()) + 1
+    fn elapsed_millis(&self) -> u64 {
+        as_millis(self.started_at.elapsed()) + 1
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

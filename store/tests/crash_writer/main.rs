@@ -1,10 +1,10 @@
-//! Writes through a store from many sides at once and says what was acknowledged, a line for each
-//! fact, until it is killed. The tests in `it/faults` start it, kill it, and check the facts.
+//! Writes through a store from many tasks concurrently and prints what was acknowledged, one fact per line, until
+//! it is killed. The tests in `it/faults` start it, kill it, and check the facts.
 //!
 //! `interzone-crash-writer sqlite FILE NAME WRITERS`
 //! `interzone-crash-writer postgres URL SCHEMA NAME WRITERS`
-//! `interzone-crash-writer fill FILE COPY RELIEF`: writes until there is no room, runs the shell
-//! command RELIEF, goes on writing, and leaves a copy of the database.
+//! `interzone-crash-writer fill FILE COPY RELIEF`: writes until the disk is full, runs the shell command RELIEF,
+//! continues writing, and leaves a copy of the database.
 
 #[path = "../it/faults/facts.rs"]
 mod facts;
@@ -12,7 +12,7 @@ mod facts;
 mod load;
 
 use facts::Fact;
-use interzone_hub::ports::{Store, StoreError, Upkeep, WorkStore};
+use interzone_hub::ports::{Maintenance, Store, StoreError, WorkStore};
 use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use load::{Fault, Load};
@@ -36,7 +36,7 @@ fn main() -> Result<(), Fault> {
                 let options = PostgresOptions {
                     schema: schema.to_owned(),
                     application_name: schema.to_owned(),
-                    // The test decides what time it is.
+                    // The test sets the time.
                     clock: PostgresClock::Caller,
                     ..PostgresOptions::default()
                 };
@@ -49,10 +49,10 @@ fn main() -> Result<(), Fault> {
     })
 }
 
-/// One line, whole and at once: what is not told did not happen, as far as the reader knows.
-fn tell(fact: &Fact) {
+/// Prints one complete line: a fact that is not printed did not happen, for the reader.
+fn print_fact(fact: &Fact) {
     let line = format!("{fact}\n");
-    // A reader that has gone is about to kill us.
+    // A reader that is gone is about to kill this process.
     drop(std::io::stdout().lock().write_all(line.as_bytes()));
 }
 
@@ -61,34 +61,34 @@ async fn write_until_killed(
     name: &str,
     writers: usize,
 ) -> Result<(), Fault> {
-    let load = Load::start(store, name, writers, Arc::new(|fact| tell(&fact))).await?;
+    let load = Load::start(store, name, writers, Arc::new(|fact| print_fact(&fact))).await?;
     load.end().await
 }
 
-/// How many acknowledged writes show that it goes on.
-const ENOUGH: u64 = 150;
-/// How many refused ones show that it is full, and stays so.
-const REFUSED: u64 = 20;
+/// Number of acknowledged writes that prove recovery.
+const MIN_WRITES_AFTER_RELIEF: u64 = 150;
+/// Number of rejected writes that prove a full disk.
+const MIN_REJECTED_WRITES: u64 = 20;
 
 async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Fault> {
     let store = Arc::new(SqliteStore::open(file, SqliteOptions::default()).await?);
     let refused = Arc::new(AtomicU64::new(0));
     let written = Arc::new(AtomicU64::new(0));
     let (refusals, writes) = (refused.clone(), written.clone());
-    let note = move |fact: Fact| {
+    let record = move |fact: Fact| {
         match fact {
             Fact::Refused { .. } => refusals.fetch_add(1, Ordering::SeqCst),
             Fact::Wrote { .. } => writes.fetch_add(1, Ordering::SeqCst),
             _ => 0,
         };
-        tell(&fact);
+        print_fact(&fact);
     };
-    let load = Load::start(store.clone(), "full", 8, Arc::new(note)).await?;
+    let load = Load::start(store.clone(), "full", 8, Arc::new(record)).await?;
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(5));
-    while refused.load(Ordering::SeqCst) < REFUSED {
+    while refused.load(Ordering::SeqCst) < MIN_REJECTED_WRITES {
         ticks.tick().await;
         if let Err(StoreError::Full | StoreError::Unavailable(_)) = store.check().await {
-            // Readers go on while nobody can write.
+            // Reads work while writes are rejected.
             store.work_depth(load::now()).await?;
         }
     }
@@ -98,7 +98,7 @@ async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Fault> {
     if !status.success() {
         return Err(format!("{relief}: {status}").into());
     }
-    let target = written.load(Ordering::SeqCst) + ENOUGH;
+    let target = written.load(Ordering::SeqCst) + MIN_WRITES_AFTER_RELIEF;
     while written.load(Ordering::SeqCst) < target {
         ticks.tick().await;
     }
@@ -107,11 +107,11 @@ async fn fill(file: &str, copy: &str, relief: &str) -> Result<(), Fault> {
     store.check().await?;
     drop(store);
     std::fs::copy(file, copy)?;
-    // Whether anything is left in the log is the store's business; what is there belongs to it.
+    // The WAL may be empty or not; if it exists, it belongs to the database.
     let log = format!("{file}-wal");
     if std::fs::exists(&log)? {
         std::fs::copy(log, format!("{copy}-wal"))?;
     }
-    tell(&Fact::Done);
+    print_fact(&Fact::Done);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The engines under test: an empty store for each test, more handles on it, and its end.
+//! Engines under test: an empty store for each test, further handles on it, and its removal.
 
-use crate::plans;
+use crate::query_plans;
 use interzone_hub::ports::Store;
 use interzone_hub::{IdSource, RandomIds};
 use interzone_protocol::vocab::Timestamp;
@@ -13,39 +13,38 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_postgres::NoTls;
 
-/// A place for one store, empty at first. Copies share it.
+/// Location of one store, empty at first. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Engine(Arc<Place>);
+pub(crate) struct Engine(Arc<EngineLocation>);
 
-enum Place {
-    /// A file, which only one store may have open; all handles of a test are the same.
+enum EngineLocation {
+    /// File that only one store may have open; all handles of a test are the same.
     Sqlite {
-        folder: Folder,
+        folder: TempFolder,
         open: Mutex<Option<Arc<SqliteStore>>>,
     },
-    /// A schema, which any number of nodes may use.
+    /// Schema that any number of nodes may use.
     Postgres { url: String, schema: String },
 }
 
 impl Engine {
     pub(crate) fn sqlite() -> Self {
-        plans::observe();
-        Self(Arc::new(Place::Sqlite {
-            folder: Folder::new("contract"),
+        query_plans::observe();
+        Self(Arc::new(EngineLocation::Sqlite {
+            folder: TempFolder::new("contract"),
             open: Mutex::new(None),
         }))
     }
 
     pub(crate) async fn postgres() -> Self {
-        plans::observe();
-        Self(Arc::new(Place::Postgres {
+        query_plans::observe();
+        Self(Arc::new(EngineLocation::Postgres {
             url: postgres_url(),
             schema: format!("test_{:016x}", RandomIds.random()),
         }))
     }
 
-    /// Runs a test, looks at the plans of all statements that it caused, and clears away what it left, also when it
-    /// failed.
+    /// Runs a test, checks the plans of all statements that it caused, and removes its store, also when it failed.
     pub(crate) async fn run<T>(self, test: impl FnOnce(Self) -> T)
     where
         T: Future<Output = ()> + Send + 'static,
@@ -53,8 +52,12 @@ impl Engine {
         let outcome = tokio::spawn(test(self.clone())).await;
         let refused = match (&outcome, &*self.0) {
             (Err(_), _) => Vec::new(),
-            (Ok(()), Place::Sqlite { folder, .. }) => plans::sqlite::check(&folder.file()),
-            (Ok(()), Place::Postgres { url, schema }) => plans::postgres::check(url, schema).await,
+            (Ok(()), EngineLocation::Sqlite { folder, .. }) => {
+                query_plans::sqlite::check(&folder.database_path())
+            }
+            (Ok(()), EngineLocation::Postgres { url, schema }) => {
+                query_plans::postgres::check(url, schema).await
+            }
         };
         self.remove().await;
         if let Err(error) = outcome {
@@ -63,54 +66,55 @@ impl Engine {
         assert!(refused.is_empty(), "{}", refused.join("\n"));
     }
 
-    /// A handle on the store: for PostgreSQL, a node of its own.
+    /// Handle on the store: for PostgreSQL, a node of its own.
     pub(crate) async fn node(&self) -> Arc<dyn Store> {
         match &*self.0 {
-            Place::Sqlite { folder, open } => {
-                let known = open.lock().unwrap().clone();
-                if let Some(store) = known {
+            EngineLocation::Sqlite { folder, open } => {
+                let existing = open.lock().unwrap().clone();
+                if let Some(store) = existing {
                     return store;
                 }
-                let store = SqliteStore::open(folder.file(), SqliteOptions::default());
+                let store = SqliteStore::open(folder.database_path(), SqliteOptions::default());
                 let store = Arc::new(store.await.unwrap());
                 *open.lock().unwrap() = Some(store.clone());
                 store
             }
-            Place::Postgres { url, schema } => Arc::new(postgres_node(url, schema).await),
+            EngineLocation::Postgres { url, schema } => Arc::new(postgres_node(url, schema).await),
         }
     }
 
-    /// Whether the tables of this version are there.
+    /// Returns true if the tables are of this version.
     pub(crate) async fn is_current(&self) -> bool {
-        let looked = match &*self.0 {
-            Place::Sqlite { folder, .. } => SqliteRecords::is_current(folder.file()).await,
-            Place::Postgres { url, schema } => {
+        let is_current = match &*self.0 {
+            EngineLocation::Sqlite { folder, .. } => {
+                SqliteRecords::is_current(folder.database_path()).await
+            }
+            EngineLocation::Postgres { url, schema } => {
                 PostgresStore::is_current(url, postgres_options(schema)).await
             }
         };
-        looked.unwrap()
+        is_current.unwrap()
     }
 
-    /// Whether several processes may use the store at once.
+    /// Returns true if several processes may use the store concurrently.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(&*self.0, Place::Postgres { .. })
+        matches!(&*self.0, EngineLocation::Postgres { .. })
     }
 
-    /// Ends the leases of those who are gone: a file has another process then, and on a server their
-    /// time is over.
-    pub(crate) async fn end_leases(&self, store: &dyn Store, now: Timestamp) {
-        store.take_over(now).await.unwrap();
+    /// Expires the leases of dead nodes: a new process has opened the file, or on a server the lease time is over.
+    pub(crate) async fn expire_leases(&self, store: &dyn Store, now: Timestamp) {
+        store.release_stale_claims(now).await.unwrap();
     }
 
-    /// Two handles: two nodes, where the engine knows nodes.
+    /// Two handles: two nodes, where the engine supports nodes.
     pub(crate) async fn two_nodes(&self) -> [Arc<dyn Store>; 2] {
         [self.node().await, self.node().await]
     }
 
-    /// Closes this handle, which must be the last, and opens the store anew.
+    /// Closes this handle, which must be the last, and opens the store again.
     pub(crate) async fn reopen(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
         drop(store);
-        if let Place::Sqlite { open, .. } = &*self.0 {
+        if let EngineLocation::Sqlite { open, .. } = &*self.0 {
             let last = open.lock().unwrap().take();
             if let Some(store) = last {
                 let store = Arc::into_inner(store).expect("no other handle is left");
@@ -122,20 +126,20 @@ impl Engine {
 
     async fn remove(&self) {
         match &*self.0 {
-            Place::Sqlite { open, .. } => drop(open.lock().unwrap().take()),
-            Place::Postgres { url, schema } => drop_schema(url, schema).await,
+            EngineLocation::Sqlite { open, .. } => drop(open.lock().unwrap().take()),
+            EngineLocation::Postgres { url, schema } => drop_schema(url, schema).await,
         }
     }
 }
 
-/// A node of a PostgreSQL store, with connections that [`kill_connections`] finds by its schema.
+/// Node of a PostgreSQL store, with connections that [`kill_connections`] finds by its schema.
 pub(crate) async fn postgres_node(url: &str, schema: &str) -> PostgresStore {
     let options = postgres_options(schema);
     PostgresStore::connect(url, options).await.unwrap()
 }
 
-/// A node that judges by the server's clock, as nodes do outside of tests.
-pub(crate) async fn postgres_node_by_server(url: &str, schema: &str) -> Arc<dyn Store> {
+/// Node that uses the server's clock, as in production.
+pub(crate) async fn postgres_node_with_server_clock(url: &str, schema: &str) -> Arc<dyn Store> {
     let options = PostgresOptions {
         clock: PostgresClock::Server,
         ..postgres_options(schema)
@@ -159,46 +163,46 @@ fn postgres_options(schema: &str) -> PostgresOptions {
         application_name: schema.to_owned(),
         // Few: many tests share the server.
         pool_size: 6,
-        // A machine that is busy with tests is slow, which is no fault.
+        // A machine that is busy with tests is slow.
         acquire_timeout: Duration::from_secs(60),
         statement_timeout: Duration::from_secs(60),
         lock_timeout: Duration::from_secs(60),
-        // The tests decide what time it is.
+        // The tests set the time.
         clock: PostgresClock::Caller,
         ..PostgresOptions::default()
     }
 }
 
-/// Cuts the connections of a node, and says how many.
+/// Kills the connections of a node and returns their number.
 pub(crate) async fn kill_connections(url: &str, name: &str) -> usize {
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
-    ask(url, kill, name).await
+    count_rows(url, kill, name).await
 }
 
-/// How many connections there are of that name.
+/// Number of connections with this application name.
 pub(crate) async fn count_connections(url: &str, name: &str) -> usize {
     let count = "SELECT pid FROM pg_stat_activity WHERE application_name = $1";
-    ask(url, count, name).await
+    count_rows(url, count, name).await
 }
 
-async fn ask(url: &str, question: &str, name: &str) -> usize {
+async fn count_rows(url: &str, sql: &str, name: &str) -> usize {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
-    let rows = client.query(question, &[&name]).await.unwrap();
+    let rows = client.query(sql, &[&name]).await.unwrap();
     drop(client);
     connection.await.unwrap().unwrap();
     rows.len()
 }
 
-/// A server of its own, for tests that kill it.
-pub(crate) struct Postgres {
+/// PostgreSQL server of a test, for tests that kill it.
+pub(crate) struct PostgresServer {
     pub(crate) url: String,
     folder: String,
 }
 
-impl Postgres {
+impl PostgresServer {
     pub(crate) fn start() -> Self {
-        let printed = script(&["start"]);
+        let printed = run_script(&["start"]);
         let value = |name: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap().to_owned()
@@ -210,21 +214,21 @@ impl Postgres {
     }
 
     pub(crate) fn crash(&self) {
-        script(&["crash", &self.folder]);
+        run_script(&["crash", &self.folder]);
     }
 
-    pub(crate) fn revive(&self) {
-        script(&["revive", &self.folder]);
+    pub(crate) fn restart(&self) {
+        run_script(&["revive", &self.folder]);
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
-        script(&["stop", &self.folder]);
+        run_script(&["stop", &self.folder]);
     }
 }
 
-fn script(arguments: &[&str]) -> String {
+fn run_script(arguments: &[&str]) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres.sh");
     let output = Command::new(path).args(arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -243,21 +247,21 @@ pub(crate) async fn drop_schema(url: &str, schema: &str) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "test.sh tells where its server is"
+    reason = "test.sh exports the address of its server"
 )]
 pub(crate) fn postgres_url() -> String {
     std::env::var("INTERZONE_TEST_POSTGRES").expect(
-        "INTERZONE_TEST_POSTGRES names no PostgreSQL server: run ./test.sh --only test, or \
+        "INTERZONE_TEST_POSTGRES is not set: run ./test.sh --only test, or \
          eval \"$(scripts/postgres.sh start)\" first",
     )
 }
 
-/// A folder that goes when this does.
-pub(crate) struct Folder(PathBuf);
+/// Temporary folder that is removed on drop.
+pub(crate) struct TempFolder(PathBuf);
 
-impl Folder {
-    pub(crate) fn new(what: &str) -> Self {
-        let name = format!("interzone-{what}-{:016x}", RandomIds.random());
+impl TempFolder {
+    pub(crate) fn new(label: &str) -> Self {
+        let name = format!("interzone-{label}-{:016x}", RandomIds.random());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)
@@ -267,15 +271,15 @@ impl Folder {
         &self.0
     }
 
-    /// The database in it.
-    pub(crate) fn file(&self) -> PathBuf {
+    /// Path of the database in it.
+    pub(crate) fn database_path(&self) -> PathBuf {
         self.0.join("store.db")
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
-        // What is left of it is in a temporary place; a test that failed must not panic twice.
+        // It is in a temporary folder; a failed test must not panic twice.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

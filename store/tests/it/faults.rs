@@ -1,5 +1,5 @@
-//! Faults: what was acknowledged is there, what was not is there whole or not at all, and everybody
-//! goes on by themselves. Each test prints the seed that repeats it.
+//! Fault injection: acknowledged writes survive, others are complete or absent, and all clients recover by
+//! themselves. Each test prints the seed that repeats it.
 
 mod facts;
 mod full_disk;
@@ -10,21 +10,24 @@ mod verify;
 
 use interzone_hub::{IdSource, RandomIds};
 
-/// How many rounds a fault test goes: `./test.sh --faults N`.
-#[expect(clippy::disallowed_methods, reason = "test.sh tells how often to fail")]
+/// Number of rounds of a fault test: `./test.sh --faults N`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "test.sh sets the number of rounds"
+)]
 fn rounds() -> u64 {
     let rounds = std::env::var("INTERZONE_FAULT_ROUNDS");
     rounds.map_or(10, |text| text.parse().expect("a number of rounds"))
 }
 
-/// Random numbers that a seed repeats.
-struct Dice(u64);
+/// Seeded random number generator (xorshift).
+struct SeededRandom(u64);
 
-impl Dice {
-    /// Dice of a new seed, or of the one in `INTERZONE_FAULT_SEED`, which is printed either way.
+impl SeededRandom {
+    /// Uses a new seed, or the one in `INTERZONE_FAULT_SEED`, and prints it.
     #[expect(
         clippy::disallowed_methods,
-        reason = "whoever repeats a failure tells the seed"
+        reason = "the seed of a failure is passed by the environment"
     )]
     fn new() -> Self {
         let given = std::env::var("INTERZONE_FAULT_SEED");

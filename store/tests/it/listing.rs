@@ -1,7 +1,9 @@
-//! Lists of tasks: filters, order, pages, and pages of a list that changes meanwhile.
+//! Task lists: filters, order, pages, and pages of a list that changes meanwhile.
 
+use crate::builders::{
+    agent, all_tasks, commit, commit_at, create, next_revision, owner, task, time_at, update,
+};
 use crate::engine::Engine;
-use crate::make::{agent, all_tasks, at, commit, commit_at, create, next, owner, task, update};
 use interzone_hub::ports::Store;
 use interzone_hub::{Task, TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{ContextId, TaskState};
@@ -9,27 +11,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-contract!(
-    select_by_everything_that_is_given,
-    are_ordered_by_last_change_then_id,
-    compare_ids_byte_by_byte,
-    find_a_conversation_with_the_task_that_began_it,
-    come_in_pages,
-    hold_still_for_what_does_not_change,
-    hold_still_while_others_write,
+contract_tests!(
+    task_filters_combine,
+    tasks_are_ordered_by_last_change_then_id,
+    task_ids_are_compared_bytewise,
+    context_filter_includes_first_task,
+    pages_cover_the_list,
+    unchanged_tasks_are_listed_once_while_others_move,
+    unchanged_tasks_are_listed_once_during_writes,
 );
 
-/// Tasks of two owners, agents and contexts, in all states, three of each.
-async fn furnish(store: &dyn Store) -> Vec<Task> {
+/// Creates tasks of two owners, agents and contexts, in all states, three of each.
+async fn create_mixed_tasks(store: &dyn Store) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (number, state) in TaskState::ALL.into_iter().cycle().take(24).enumerate() {
-        let pick = |what: &str, of: usize| format!("{what} {}", number / of % 2);
+        let pick = |what: &str, divisor: usize| format!("{what} {}", number / divisor % 2);
         tasks.push(Task {
             owner: owner(&pick("owner", 2)),
             agent: agent(&pick("agent", 3)),
             context_id: ContextId::new(pick("context", 5)).unwrap(),
             state,
-            updated_at: at(i64::try_from(number / 2).unwrap()),
+            updated_at: time_at(i64::try_from(number / 2).unwrap()),
             ..task(&format!("t{number:02}"))
         });
     }
@@ -56,7 +58,7 @@ fn selects(query: &TaskQuery, task: &Task) -> bool {
             .is_none_or(|since| task.updated_at >= since)
 }
 
-/// What a list should hold: the newest change first, then the highest id.
+/// Expected list: the latest change first, then the highest id.
 fn expected(query: &TaskQuery, tasks: &[Task]) -> Vec<Task> {
     let mut found: Vec<Task> = tasks
         .iter()
@@ -67,9 +69,9 @@ fn expected(query: &TaskQuery, tasks: &[Task]) -> Vec<Task> {
     found
 }
 
-async fn select_by_everything_that_is_given(on: Engine) {
+async fn task_filters_combine(on: Engine) {
     let store = on.node().await;
-    let tasks = furnish(&*store).await;
+    let tasks = create_mixed_tasks(&*store).await;
     let states: [&[TaskState]; 5] = [
         &[],
         &[TaskState::Working],
@@ -77,22 +79,29 @@ async fn select_by_everything_that_is_given(on: Engine) {
         &[TaskState::Failed, TaskState::Failed],
         &TaskState::ALL,
     ];
-    let of = |what: &str, number: usize| (number < 3).then(|| format!("{what} {number}"));
+    let filter_value = |what: &str, number: usize| (number < 3).then(|| format!("{what} {number}"));
     let mut found = 0;
     for owned_by in 0..4 {
         for done_by in 0..4 {
             for within in 0..4 {
                 for states in states {
-                    for since in [None, Some(at(-1)), Some(at(5)), Some(at(11)), Some(at(12))] {
+                    for since in [
+                        None,
+                        Some(time_at(-1)),
+                        Some(time_at(5)),
+                        Some(time_at(11)),
+                        Some(time_at(12)),
+                    ] {
                         let query = TaskQuery {
-                            owner: of("owner", owned_by).map(|id| owner(&id)),
-                            agent: of("agent", done_by).map(|id| agent(&id)),
-                            context_id: of("context", within).map(|id| ContextId::new(id).unwrap()),
+                            owner: filter_value("owner", owned_by).map(|id| owner(&id)),
+                            agent: filter_value("agent", done_by).map(|id| agent(&id)),
+                            context_id: filter_value("context", within)
+                                .map(|id| ContextId::new(id).unwrap()),
                             states: states.to_vec(),
                             updated_since: since,
                             ..all_tasks()
                         };
-                        // One in three is enough to meet each pair of filters.
+                        // One in three is enough to cover each pair of filters.
                         if (owned_by + done_by + within + states.len()) % 3 != 0 {
                             continue;
                         }
@@ -102,7 +111,7 @@ async fn select_by_everything_that_is_given(on: Engine) {
                         found += expected.len();
                         let few = TaskQuery {
                             limit: 1,
-                            after: expected.first().map(place),
+                            after: expected.first().map(cursor_of),
                             ..query
                         };
                         let count = store.count_tasks(&few).await.unwrap();
@@ -112,31 +121,31 @@ async fn select_by_everything_that_is_given(on: Engine) {
             }
         }
     }
-    assert!(found > 300, "the filters meet too little: {found}");
+    assert!(found > 300, "the filters match too little: {found}");
 }
 
-fn place(task: &Task) -> TaskCursor {
+fn cursor_of(task: &Task) -> TaskCursor {
     TaskCursor {
         updated_at: task.updated_at,
         id: task.id.clone(),
     }
 }
 
-async fn are_ordered_by_last_change_then_id(on: Engine) {
+async fn tasks_are_ordered_by_last_change_then_id(on: Engine) {
     let store = on.node().await;
-    let mut tasks = furnish(&*store).await;
+    let mut tasks = create_mixed_tasks(&*store).await;
     assert_eq!(
         store.tasks(&all_tasks()).await.unwrap(),
         expected(&all_tasks(), &tasks)
     );
-    // A change moves a task to where it now belongs, forth and back.
-    for (index, moment) in [(3, 100), (7, 100), (20, -100), (3, 0)] {
+    // A change moves a task to its new position, forward and backward.
+    for (index, millis) in [(3, 100), (7, 100), (20, -100), (3, 0)] {
         tasks[index] = Task {
-            updated_at: at(moment),
-            ..next(&tasks[index])
+            updated_at: time_at(millis),
+            ..next_revision(&tasks[index])
         };
         let ops = vec![update(&tasks[index])];
-        store.commit(commit_at(at(moment), ops)).await.unwrap();
+        store.commit(commit_at(time_at(millis), ops)).await.unwrap();
         assert_eq!(
             store.tasks(&all_tasks()).await.unwrap(),
             expected(&all_tasks(), &tasks)
@@ -144,7 +153,7 @@ async fn are_ordered_by_last_change_then_id(on: Engine) {
     }
 }
 
-async fn compare_ids_byte_by_byte(on: Engine) {
+async fn task_ids_are_compared_bytewise(on: Engine) {
     let store = on.node().await;
     let ids = [
         "a", "B", "b", "A", "ä", "z", "Z", "1", "10", "2", "-", "_", "é", "e\u{301}", "a b", "ab",
@@ -157,15 +166,15 @@ async fn compare_ids_byte_by_byte(on: Engine) {
         .unwrap();
     let all = expected(&all_tasks(), &tasks);
     assert_eq!(store.tasks(&all_tasks()).await.unwrap(), all);
-    assert_eq!(walk(&*store, &all_tasks(), 3).await, all);
+    assert_eq!(read_all_pages(&*store, &all_tasks(), 3).await, all);
 }
 
-/// A conversation may have the id of its first task, and is whole whoever named it.
-async fn find_a_conversation_with_the_task_that_began_it(on: Engine) {
+/// A conversation may have the id of its first task, and is complete either way.
+async fn context_filter_includes_first_task(on: Engine) {
     let store = on.node().await;
     let within = |id: &str, context: &str, when: i64| Task {
         context_id: ContextId::new(context).unwrap(),
-        updated_at: at(when),
+        updated_at: time_at(when),
         ..task(id)
     };
     let tasks = [
@@ -208,26 +217,28 @@ async fn find_a_conversation_with_the_task_that_began_it(on: Engine) {
     }
 }
 
-/// Turns all pages of a list, through the tokens that callers get.
-async fn walk(store: &dyn Store, query: &TaskQuery, size: usize) -> Vec<Task> {
+/// Reads all pages of a list, through the tokens that callers get.
+async fn read_all_pages(store: &dyn Store, query: &TaskQuery, size: usize) -> Vec<Task> {
     let mut query = TaskQuery {
         limit: size,
         ..query.clone()
     };
-    let mut seen = Vec::new();
+    let mut listed = Vec::new();
     loop {
         let page = store.tasks(&query).await.unwrap();
         assert!(page.len() <= size);
-        let Some(last) = page.last() else { return seen };
-        query.after = TaskCursor::from_token(&place(last).to_token());
+        let Some(last) = page.last() else {
+            return listed;
+        };
+        query.after = TaskCursor::from_token(&cursor_of(last).to_token());
         assert!(query.after.is_some());
-        seen.extend(page);
+        listed.extend(page);
     }
 }
 
-async fn come_in_pages(on: Engine) {
+async fn pages_cover_the_list(on: Engine) {
     let store = on.node().await;
-    let tasks = furnish(&*store).await;
+    let tasks = create_mixed_tasks(&*store).await;
     let filtered = TaskQuery {
         owner: Some(owner("owner 1")),
         states: vec![TaskState::Working, TaskState::Failed, TaskState::Canceled],
@@ -237,7 +248,7 @@ async fn come_in_pages(on: Engine) {
         let expected = expected(&query, &tasks);
         assert!(expected.len() > 2);
         for size in [1, 2, 3, 5, 24, 1_000] {
-            let pages = walk(&*store, &query, size).await;
+            let pages = read_all_pages(&*store, &query, size).await;
             assert_eq!(pages, expected, "pages of {size}");
         }
         let none = TaskQuery { limit: 0, ..query };
@@ -245,45 +256,45 @@ async fn come_in_pages(on: Engine) {
     }
 }
 
-async fn hold_still_for_what_does_not_change(on: Engine) {
+async fn unchanged_tasks_are_listed_once_while_others_move(on: Engine) {
     let store = on.node().await;
-    let tasks = furnish(&*store).await;
+    let tasks = create_mixed_tasks(&*store).await;
     let mut query = TaskQuery {
         limit: 3,
         ..all_tasks()
     };
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut counts: HashMap<String, usize> = HashMap::new();
     let mut moving: Vec<Task> = tasks.iter().step_by(2).cloned().collect();
     let mut turn: usize = 0;
     loop {
         let page = store.tasks(&query).await.unwrap();
         let Some(last) = page.last() else { break };
-        query.after = Some(place(last));
+        query.after = Some(cursor_of(last));
         for task in page {
-            *seen.entry(task.id.to_string()).or_default() += 1;
+            *counts.entry(task.id.to_string()).or_default() += 1;
         }
-        // Between two pages some change, some newly come, and the one at the cursor moves too.
+        // Between two pages some tasks change, some are created, and the one at the cursor moves too.
         for offset in 0..3 {
             let index = (turn * 3 + offset) % moving.len();
             turn += 1;
             moving[index] = Task {
-                updated_at: at(1_000 + i64::try_from(turn).unwrap()),
-                ..next(&moving[index])
+                updated_at: time_at(1_000 + i64::try_from(turn).unwrap()),
+                ..next_revision(&moving[index])
             };
-            let newcomer = Task {
-                updated_at: at(5),
+            let created = Task {
+                updated_at: time_at(5),
                 ..task(&format!("new {turn}"))
             };
-            let ops = vec![update(&moving[index]), create(&newcomer)];
-            store.commit(commit_at(at(5), ops)).await.unwrap();
+            let ops = vec![update(&moving[index]), create(&created)];
+            store.commit(commit_at(time_at(5), ops)).await.unwrap();
         }
     }
     for task in tasks.iter().skip(1).step_by(2) {
-        assert_eq!(seen.get(task.id.as_str()), Some(&1), "{}", task.id);
+        assert_eq!(counts.get(task.id.as_str()), Some(&1), "{}", task.id);
     }
 }
 
-async fn hold_still_while_others_write(on: Engine) {
+async fn unchanged_tasks_are_listed_once_during_writes(on: Engine) {
     let [node, other] = on.two_nodes().await;
     let still: Vec<Task> = (0..40).map(|n| task(&format!("still {n}"))).collect();
     let restless: Vec<Task> = (0..40).map(|n| task(&format!("restless {n}"))).collect();
@@ -293,27 +304,27 @@ async fn hold_still_while_others_write(on: Engine) {
     let stop = done.clone();
     let writer = tokio::spawn(async move {
         let mut tasks = restless;
-        let mut moment = 0;
+        let mut tick = 0;
         while !stop.load(Ordering::Relaxed) {
             for task in &mut tasks {
-                moment += 1;
+                tick += 1;
                 *task = Task {
-                    updated_at: at(moment % 3),
-                    ..next(task)
+                    updated_at: time_at(tick % 3),
+                    ..next_revision(task)
                 };
                 let ops = vec![update(task)];
-                other.commit(commit_at(at(moment), ops)).await.unwrap();
+                other.commit(commit_at(time_at(tick), ops)).await.unwrap();
             }
         }
     });
     for size in [1, 3, 7, 11] {
-        let mut seen: HashMap<String, usize> = HashMap::new();
-        for task in walk_bounded(&*node, size, 2_000).await {
-            *seen.entry(task.id.to_string()).or_default() += 1;
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for task in read_pages_bounded(&*node, size, 2_000).await {
+            *counts.entry(task.id.to_string()).or_default() += 1;
         }
         for task in &still {
             assert_eq!(
-                seen.get(task.id.as_str()),
+                counts.get(task.id.as_str()),
                 Some(&1),
                 "{} by {size}",
                 task.id
@@ -324,18 +335,18 @@ async fn hold_still_while_others_write(on: Engine) {
     writer.await.unwrap();
 }
 
-/// As [`walk`], but a list that grows behind its reader's place for ever must end some day.
-async fn walk_bounded(store: &dyn Store, size: usize, most: usize) -> Vec<Task> {
+/// As [`read_all_pages`], but bounded, for a list that keeps growing behind the cursor.
+async fn read_pages_bounded(store: &dyn Store, size: usize, max_count: usize) -> Vec<Task> {
     let mut query = TaskQuery {
         limit: size,
         ..all_tasks()
     };
-    let mut seen = Vec::new();
-    for _ in 0..most {
+    let mut listed = Vec::new();
+    for _ in 0..max_count {
         let page = store.tasks(&query).await.unwrap();
         let Some(last) = page.last() else { break };
-        query.after = Some(place(last));
-        seen.extend(page);
+        query.after = Some(cursor_of(last));
+        listed.extend(page);
     }
-    seen
+    listed
 }

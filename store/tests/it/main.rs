@@ -1,12 +1,11 @@
-//! The contract of the hub's ports, held against both engines, and what faults may do to them.
+//! The contract of the hub's ports, tested on both engines, and fault injection.
 //!
-//! Every test outside `faults` is written once, against `Arc<dyn Store>`, and runs on SQLite and on
-//! PostgreSQL. `./test.sh` brings the PostgreSQL server. What only one engine has, its columns or
-//! its files, does not belong here but beside that engine.
+//! Every test outside `faults` is written once, against `Arc<dyn Store>`, and runs on SQLite and on PostgreSQL.
+//! `./test.sh` starts the PostgreSQL server. Tests of one engine's columns or files are next to that engine.
 
-/// Runs each of these functions on every engine, as a test of its own.
+/// Defines each of these functions as one test per engine.
 #[cfg(test)]
-macro_rules! contract {
+macro_rules! contract_tests {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
             $(
@@ -30,43 +29,49 @@ macro_rules! contract {
 #[cfg(test)]
 mod backup;
 #[cfg(test)]
-mod births;
-#[cfg(test)]
 mod blobs;
 #[cfg(test)]
-mod claims;
+mod builders;
+#[cfg(test)]
+mod change_hints;
+#[cfg(test)]
+mod commit_and_claim;
 #[cfg(test)]
 mod commits;
 #[cfg(test)]
-mod edges;
+mod conversations;
+#[cfg(test)]
+mod edge_cases;
 #[cfg(test)]
 mod engine;
+#[cfg(test)]
+mod event_logs;
+#[cfg(test)]
+mod fair_queue;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fences;
 #[cfg(test)]
+mod idempotency_keys;
+#[cfg(test)]
 mod leases;
 #[cfg(test)]
 mod listing;
-#[cfg(test)]
-mod logs;
-#[cfg(test)]
-mod make;
 #[cfg(test)]
 mod outbox;
 #[cfg(test)]
 mod outbox_groups;
 #[cfg(test)]
-mod pairs;
-#[cfg(test)]
-mod plans;
+mod query_plans;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]
 mod records;
 #[cfg(test)]
 mod reopening;
+#[cfg(test)]
+mod request_log;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
@@ -76,16 +81,10 @@ mod snapshot;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
-mod subscriptions;
+mod strings;
 #[cfg(test)]
-mod talks;
+mod subscriptions;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
-mod turns;
-#[cfg(test)]
-mod wakes;
-#[cfg(test)]
-mod words;
-#[cfg(test)]
-mod work;
+mod work_queue;

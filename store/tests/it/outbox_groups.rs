@@ -1,22 +1,24 @@
-//! Groups of the outbox: one after another, in their order, whoever carries them.
+//! Outbox groups: one entry after another, in order, with any number of deliverers.
 
+use crate::builders::{
+    commit, commit_at, delivery_id, enqueue, entry, outbox_claim, time_at, web_channel,
+};
 use crate::engine::Engine;
-use crate::make::{at, carry_wish, commit, commit_at, delivery_id, enqueue, entry, web};
 use interzone_hub::ports::Store;
-use interzone_hub::{OutboxEntry, Settlement};
+use interzone_hub::{DeliveryResult, OutboxEntry};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-contract!(
-    leave_one_after_another,
-    wait_for_what_waits,
-    pass_the_dead,
-    let_a_replayed_entry_go_first,
-    stay_in_order_among_many_carriers,
-    stay_in_order_while_they_grow,
+contract_tests!(
+    group_entries_are_claimed_one_at_a_time,
+    group_waits_for_its_first_entry,
+    dead_entry_does_not_block_group,
+    replayed_entry_goes_first_in_group,
+    groups_stay_in_order_with_many_deliverers,
+    groups_stay_in_order_while_growing,
 );
 
-fn of(group: &str, id: &str) -> OutboxEntry {
+fn grouped(group: &str, id: &str) -> OutboxEntry {
     OutboxEntry {
         group: Some(group.to_owned()),
         ..entry(id)
@@ -30,110 +32,124 @@ async fn put(store: &dyn Store, entries: &[OutboxEntry]) {
 
 async fn claim(store: &dyn Store, now: i64) -> Vec<String> {
     let entries = store
-        .claim_outbox(&carry_wish(&web(), at(now), at(now + 10), 99))
+        .claim_outbox(&outbox_claim(
+            &web_channel(),
+            time_at(now),
+            time_at(now + 10),
+            99,
+        ))
         .await;
     let mut ids: Vec<_> = entries.unwrap().iter().map(|e| e.id.to_string()).collect();
     ids.sort();
     ids
 }
 
-async fn settle(store: &dyn Store, id: &str, attempt: u32, what: Settlement) {
+async fn settle(store: &dyn Store, id: &str, attempt: u32, what: DeliveryResult) {
     assert!(
         store
-            .settle_outbox(&delivery_id(id), attempt, &what, at(0))
+            .settle_outbox(&delivery_id(id), attempt, &what, time_at(0))
             .await
             .unwrap(),
         "{id} {attempt}"
     );
 }
 
-fn dead() -> Settlement {
-    Settlement::Dead {
+fn dead() -> DeliveryResult {
+    DeliveryResult::Dead {
         error: "no".to_owned(),
     }
 }
 
-async fn leave_one_after_another(on: Engine) {
+async fn group_entries_are_claimed_one_at_a_time(on: Engine) {
     let store = on.node().await;
-    // Added in this order; ids and due times would say otherwise.
+    // Enqueued in this order; ids and due times would sort otherwise.
     let entries = [
         OutboxEntry {
-            due_at: at(-10),
-            ..of("g", "z")
+            due_at: time_at(-10),
+            ..grouped("g", "z")
         },
         OutboxEntry {
-            due_at: at(-90),
-            ..of("g", "y")
+            due_at: time_at(-90),
+            ..grouped("g", "y")
         },
-        of("h", "x"),
+        grouped("h", "x"),
         entry("alone"),
     ];
     put(&*store, &entries).await;
     put(
         &*store,
-        &[of("g", "w"), of("", "empty 1"), of("", "empty 2")],
+        &[
+            grouped("g", "w"),
+            grouped("", "empty 1"),
+            grouped("", "empty 2"),
+        ],
     )
     .await;
     assert_eq!(claim(&*store, 0).await, ["alone", "empty 1", "x", "z"]);
-    assert!(claim(&*store, 1).await.is_empty(), "the first is held");
-    settle(&*store, "z", 1, Settlement::Delivered).await;
+    assert!(claim(&*store, 1).await.is_empty(), "the first is leased");
+    settle(&*store, "z", 1, DeliveryResult::Delivered).await;
     assert_eq!(claim(&*store, 2).await, ["y"]);
-    settle(&*store, "y", 1, Settlement::Delivered).await;
-    settle(&*store, "empty 1", 1, Settlement::Delivered).await;
+    settle(&*store, "y", 1, DeliveryResult::Delivered).await;
+    settle(&*store, "empty 1", 1, DeliveryResult::Delivered).await;
     assert_eq!(claim(&*store, 3).await, ["empty 2", "w"]);
 }
 
-async fn wait_for_what_waits(on: Engine) {
+async fn group_waits_for_its_first_entry(on: Engine) {
     let store = on.node().await;
     let later = OutboxEntry {
-        due_at: at(100),
-        ..of("g", "first")
+        due_at: time_at(100),
+        ..grouped("g", "first")
     };
-    put(&*store, &[later, of("g", "second"), of("g", "third")]).await;
+    put(
+        &*store,
+        &[later, grouped("g", "second"), grouped("g", "third")],
+    )
+    .await;
     assert!(
         claim(&*store, 50).await.is_empty(),
         "the first is not due yet"
     );
     assert_eq!(claim(&*store, 100).await, ["first"]);
-    let retry = Settlement::Retry {
-        due_at: at(500),
+    let retry = DeliveryResult::Retry {
+        due_at: time_at(500),
         error: "no".to_owned(),
     };
     settle(&*store, "first", 1, retry).await;
-    assert!(
-        claim(&*store, 499).await.is_empty(),
-        "it holds up the others"
-    );
+    assert!(claim(&*store, 499).await.is_empty(), "it blocks the others");
     assert_eq!(claim(&*store, 500).await, ["first"]);
     // It is not settled: it is due again, and still the only one.
-    on.end_leases(&*store, at(600)).await;
+    on.expire_leases(&*store, time_at(600)).await;
     assert_eq!(claim(&*store, 600).await, ["first"]);
-    settle(&*store, "first", 3, Settlement::Delivered).await;
+    settle(&*store, "first", 3, DeliveryResult::Delivered).await;
     assert_eq!(claim(&*store, 601).await, ["second"]);
 }
 
-async fn pass_the_dead(on: Engine) {
+async fn dead_entry_does_not_block_group(on: Engine) {
     let store = on.node().await;
-    put(&*store, &[of("g", "first"), of("g", "second")]).await;
+    put(&*store, &[grouped("g", "first"), grouped("g", "second")]).await;
     assert_eq!(claim(&*store, 0).await, ["first"]);
     settle(&*store, "first", 1, dead()).await;
     assert_eq!(claim(&*store, 1).await, ["second"]);
 }
 
-async fn let_a_replayed_entry_go_first(on: Engine) {
+async fn replayed_entry_goes_first_in_group(on: Engine) {
     let store = on.node().await;
     put(
         &*store,
-        &[of("g", "first"), of("g", "second"), of("g", "third")],
+        &[
+            grouped("g", "first"),
+            grouped("g", "second"),
+            grouped("g", "third"),
+        ],
     )
     .await;
     claim(&*store, 0).await;
     settle(&*store, "first", 1, dead()).await;
     assert_eq!(claim(&*store, 1).await, ["second"]);
-    settle(&*store, "second", 1, Settlement::Delivered).await;
+    settle(&*store, "second", 1, DeliveryResult::Delivered).await;
     assert!(
         store
-            .replay_outbox(&delivery_id("first"), at(2))
+            .replay_outbox(&delivery_id("first"), time_at(2))
             .await
             .unwrap()
     );
@@ -142,24 +158,31 @@ async fn let_a_replayed_entry_go_first(on: Engine) {
         ["first"],
         "the first unsettled one"
     );
-    settle(&*store, "first", 1, Settlement::Delivered).await;
+    settle(&*store, "first", 1, DeliveryResult::Delivered).await;
     assert_eq!(claim(&*store, 4).await, ["third"]);
 }
 
-/// What has left, in order, for each group.
-type Left = Arc<Mutex<HashMap<String, Vec<String>>>>;
+/// Delivered entry ids, in order, for each group.
+type DeliveredByGroup = Arc<Mutex<HashMap<String, Vec<String>>>>;
 
-/// Claims and settles until `total` have left, failing now and then.
-async fn carry(store: Arc<dyn Store>, left: Left, limit: usize, total: usize) {
-    let now = at(0);
+/// Claims and settles until `total` entries are delivered, failing some first attempts.
+async fn deliver(store: Arc<dyn Store>, delivered: DeliveredByGroup, limit: usize, total: usize) {
+    let now = time_at(0);
     loop {
-        let until = now.after(std::time::Duration::from_secs(60));
+        let until = now.plus(std::time::Duration::from_secs(60));
         let entries = store
-            .claim_outbox(&carry_wish(&web(), now, until, limit))
+            .claim_outbox(&outbox_claim(&web_channel(), now, until, limit))
             .await
             .unwrap();
         if entries.is_empty() {
-            if left.lock().unwrap().values().map(Vec::len).sum::<usize>() >= total {
+            if delivered
+                .lock()
+                .unwrap()
+                .values()
+                .map(Vec::len)
+                .sum::<usize>()
+                >= total
+            {
                 return;
             }
             tokio::task::yield_now().await;
@@ -168,15 +191,15 @@ async fn carry(store: Arc<dyn Store>, left: Left, limit: usize, total: usize) {
             let group = entry.group.clone().unwrap();
             let flaky = entry.attempt == 1 && entry.id.as_str().ends_with('3');
             let what = if flaky {
-                Settlement::Retry {
+                DeliveryResult::Retry {
                     due_at: now,
                     error: "not yet".to_owned(),
                 }
             } else {
-                // Noted before it is settled: from then on the next may leave.
-                let mut left = left.lock().unwrap();
+                // Recorded before it is settled: from then on the next may be claimed.
+                let mut left = delivered.lock().unwrap();
                 left.entry(group).or_default().push(entry.key.clone());
-                Settlement::Delivered
+                DeliveryResult::Delivered
             };
             assert!(
                 store
@@ -188,8 +211,8 @@ async fn carry(store: Arc<dyn Store>, left: Left, limit: usize, total: usize) {
     }
 }
 
-fn assert_in_order(left: &Left, groups: usize, each: usize) {
-    let left = left.lock().unwrap();
+fn assert_in_order(delivered: &DeliveredByGroup, groups: usize, each: usize) {
+    let left = delivered.lock().unwrap();
     assert_eq!(left.len(), groups);
     for (group, keys) in &*left {
         let expected: Vec<_> = (0..each).map(|n| format!("{group} {n:03}")).collect();
@@ -200,48 +223,48 @@ fn assert_in_order(left: &Left, groups: usize, each: usize) {
 fn numbered(group: usize, number: usize) -> OutboxEntry {
     OutboxEntry {
         key: format!("g{group} {number:03}"),
-        // The later ones would sort first, by id and by due time.
-        due_at: at(-i64::try_from(number).unwrap()),
-        ..of(
+        // Later entries would sort first, by id and by due time.
+        due_at: time_at(-i64::try_from(number).unwrap()),
+        ..grouped(
             &format!("g{group}"),
             &format!("{:03} {group} {number}", 999 - number),
         )
     }
 }
 
-async fn stay_in_order_among_many_carriers(on: Engine) {
+async fn groups_stay_in_order_with_many_deliverers(on: Engine) {
     let nodes = on.two_nodes().await;
     let entries: Vec<_> = (0..15)
         .flat_map(|number| (0..6).map(move |group| numbered(group, number)))
         .collect();
     put(&*nodes[0], &entries).await;
-    let left = Left::default();
-    let mut carriers = tokio::task::JoinSet::new();
+    let left = DeliveredByGroup::default();
+    let mut deliverers = tokio::task::JoinSet::new();
     for index in 0..6 {
         let node = nodes[index % 2].clone();
-        carriers.spawn(carry(node, left.clone(), 1 + index, 90));
+        deliverers.spawn(deliver(node, left.clone(), 1 + index, 90));
     }
-    carriers.join_all().await;
+    deliverers.join_all().await;
     assert_in_order(&left, 6, 15);
 }
 
-async fn stay_in_order_while_they_grow(on: Engine) {
+async fn groups_stay_in_order_while_growing(on: Engine) {
     let nodes = on.two_nodes().await;
-    let left = Left::default();
-    let mut carriers = tokio::task::JoinSet::new();
+    let left = DeliveredByGroup::default();
+    let mut deliverers = tokio::task::JoinSet::new();
     for index in 0..4 {
         let node = nodes[index % 2].clone();
-        carriers.spawn(carry(node, left.clone(), 3, 80));
+        deliverers.spawn(deliver(node, left.clone(), 3, 80));
     }
     for group in 0..4 {
         let node = nodes[group % 2].clone();
-        carriers.spawn(async move {
+        deliverers.spawn(async move {
             for number in 0..20 {
                 let ops = vec![enqueue(&numbered(group, number))];
-                node.commit(commit_at(at(0), ops)).await.unwrap();
+                node.commit(commit_at(time_at(0), ops)).await.unwrap();
             }
         });
     }
-    carriers.join_all().await;
+    deliverers.join_all().await;
     assert_in_order(&left, 4, 20);
 }

@@ -1,19 +1,19 @@
-//! Quotas: the rule of the hub, counted one after another from anywhere.
+//! Quotas: the hub's rate rule, applied serially from any node.
 
+use crate::builders::time_at;
 use crate::engine::Engine;
-use crate::make::at;
 use interzone_hub::{Charge, IdSource, RandomIds, Rate};
 use interzone_protocol::vocab::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
 
-contract!(
-    follow_the_rule,
-    count_each_key_apart,
-    let_exactly_the_limit_through,
+contract_tests!(
+    quota_follows_the_rate_rule,
+    quota_keys_are_separate,
+    concurrent_charges_allow_exactly_the_limit,
 );
 
-async fn follow_the_rule(on: Engine) {
+async fn quota_follows_the_rate_rule(on: Engine) {
     let nodes = on.two_nodes().await;
     let seed = RandomIds.random();
     println!("seed {seed:#x}");
@@ -33,11 +33,11 @@ async fn follow_the_rule(on: Engine) {
             window: Duration::from_millis(below(4) * 500),
         };
         let cost = u32::try_from(below(8)).unwrap();
-        // Clocks of different nodes disagree: now and then it is a little earlier.
+        // Clocks of different nodes disagree: sometimes it is a little earlier.
         now += i64::try_from(below(300)).unwrap() - 50;
-        let (full_at, expected) = rate.charge(model.get(&key).copied(), at(now), cost);
+        let (full_at, expected) = rate.charge(model.get(&key).copied(), time_at(now), cost);
         let node = &nodes[step % 2];
-        let charge = node.charge(&key, rate, cost, at(now)).await.unwrap();
+        let charge = node.charge(&key, rate, cost, time_at(now)).await.unwrap();
         assert_eq!(
             charge, expected,
             "step {step} of seed {seed:#x}: {rate:?} {cost}"
@@ -53,34 +53,34 @@ const RATE: Rate = Rate {
     window: Duration::from_secs(60),
 };
 
-async fn count_each_key_apart(on: Engine) {
+async fn quota_keys_are_separate(on: Engine) {
     let store = on.node().await;
     for key in ["a", "A", "a ", "", "ä"] {
-        let charge = store.charge(key, RATE, 20, at(0)).await.unwrap();
-        assert_eq!(charge, Charge::Allowed { left: 0 }, "{key:?}");
-        let charge = store.charge(key, RATE, 1, at(0)).await.unwrap();
+        let charge = store.charge(key, RATE, 20, time_at(0)).await.unwrap();
+        assert_eq!(charge, Charge::Allowed { remaining: 0 }, "{key:?}");
+        let charge = store.charge(key, RATE, 1, time_at(0)).await.unwrap();
         let retry_after = Duration::from_secs(3);
         assert_eq!(charge, Charge::Refused { retry_after }, "{key:?}");
     }
-    // Nothing was charged for what was refused.
-    let charge = store.charge("a", RATE, 1, at(3_000)).await.unwrap();
-    assert_eq!(charge, Charge::Allowed { left: 0 });
+    // A rejected charge costs nothing.
+    let charge = store.charge("a", RATE, 1, time_at(3_000)).await.unwrap();
+    assert_eq!(charge, Charge::Allowed { remaining: 0 });
 }
 
-async fn let_exactly_the_limit_through(on: Engine) {
+async fn concurrent_charges_allow_exactly_the_limit(on: Engine) {
     let nodes = on.two_nodes().await;
     for round in 0..3 {
         let mut asking = tokio::task::JoinSet::new();
         for index in 0..60 {
             let node = nodes[index % 2].clone();
             let key = format!("round {round}");
-            asking.spawn(async move { node.charge(&key, RATE, 1, at(0)).await.unwrap() });
+            asking.spawn(async move { node.charge(&key, RATE, 1, time_at(0)).await.unwrap() });
         }
         let answers = asking.join_all().await;
         let mut left: Vec<u32> = answers
             .iter()
             .filter_map(|charge| match charge {
-                Charge::Allowed { left } => Some(*left),
+                Charge::Allowed { remaining: left } => Some(*left),
                 Charge::Refused { .. } => None,
             })
             .collect();

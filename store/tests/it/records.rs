@@ -1,58 +1,64 @@
-//! Records: by name, under the revision that was expected, taken by one, and over when they are over.
+//! Records: by kind and key, with compare-and-set revisions, taken once, and with expiry.
 
+use crate::builders::time_at;
 use crate::engine::{Engine, drop_schema, postgres_node, postgres_url};
-use crate::make::at;
-use interzone_hub::ports::{Record, Store, StoreError};
+use interzone_hub::ports::{Store, StoreError, StoredRecord};
 use interzone_hub::{IdSource, RandomIds, Retention};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
-contract!(
-    are_kept_by_kind_and_key,
-    are_written_over_only_as_expected,
-    never_have_a_revision_twice,
-    are_over_at_their_last_moment,
-    are_listed_by_key,
-    are_written_by_one_of_many,
-    are_taken_by_one_of_many,
-    have_a_size,
-    are_swept_when_they_are_over,
-    are_kept_when_it_closes,
+contract_tests!(
+    records_are_stored_by_kind_and_key,
+    record_is_replaced_only_at_expected_revision,
+    record_revisions_are_never_reused,
+    record_expires_at_its_end,
+    records_are_listed_by_key,
+    concurrent_record_writes_have_one_winner,
+    concurrent_record_takes_have_one_winner,
+    record_sizes_are_limited,
+    expired_records_are_purged,
+    records_survive_reopen,
 );
 
 async fn put(store: &dyn Store, key: &str, value: &str, expected: Option<u64>) -> bool {
-    let put = store.put_record("kind", key, value, expected, None, at(0));
+    let put = store.put_record("kind", key, value, expected, None, time_at(0));
     put.await.unwrap()
 }
 
-async fn get(store: &dyn Store, key: &str) -> Option<Record> {
-    store.record("kind", key, at(0)).await.unwrap()
+async fn get(store: &dyn Store, key: &str) -> Option<StoredRecord> {
+    store.record("kind", key, time_at(0)).await.unwrap()
 }
 
 async fn value(store: &dyn Store, key: &str) -> Option<String> {
     get(store, key).await.map(|record| record.value.to_string())
 }
 
-async fn are_kept_by_kind_and_key(on: Engine) {
+async fn records_are_stored_by_kind_and_key(on: Engine) {
     let [one, two] = on.two_nodes().await;
     let odd = "a\0\u{1}\"'\u{10ffff}";
     for (kind, key) in [("a", "b"), ("a", "B"), ("b", "a"), ("", ""), (odd, odd)] {
-        assert_eq!(one.record(kind, key, at(0)).await.unwrap(), None);
+        assert_eq!(one.record(kind, key, time_at(0)).await.unwrap(), None);
         let value = format!("{kind}/{key}");
-        let put = one.put_record(kind, key, &value, None, None, at(0)).await;
+        let put = one
+            .put_record(kind, key, &value, None, None, time_at(0))
+            .await;
         assert!(put.unwrap());
-        let found = two.record(kind, key, at(0)).await.unwrap().unwrap();
+        let found = two.record(kind, key, time_at(0)).await.unwrap().unwrap();
         assert_eq!((&*found.value, found.expires_at), (&*value, None));
         assert!(found.revision > 0);
     }
-    let taken = two.take_record(odd, odd, at(0)).await.unwrap().unwrap();
+    let taken = two
+        .take_record(odd, odd, time_at(0))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(&*taken.value, format!("{odd}/{odd}"));
-    assert_eq!(one.record(odd, odd, at(0)).await.unwrap(), None);
-    assert_eq!(one.take_record(odd, odd, at(0)).await.unwrap(), None);
-    assert!(one.record("a", "b", at(0)).await.unwrap().is_some());
+    assert_eq!(one.record(odd, odd, time_at(0)).await.unwrap(), None);
+    assert_eq!(one.take_record(odd, odd, time_at(0)).await.unwrap(), None);
+    assert!(one.record("a", "b", time_at(0)).await.unwrap().is_some());
 }
 
-async fn are_written_over_only_as_expected(on: Engine) {
+async fn record_is_replaced_only_at_expected_revision(on: Engine) {
     let store = &*on.node().await;
     assert!(!put(store, "k", "x", Some(1)).await, "nothing is there");
     assert!(put(store, "k", "first", Some(0)).await);
@@ -66,69 +72,71 @@ async fn are_written_over_only_as_expected(on: Engine) {
     assert_eq!(value(store, "k").await.as_deref(), Some("third"));
 }
 
-async fn never_have_a_revision_twice(on: Engine) {
+async fn record_revisions_are_never_reused(on: Engine) {
     let store = &*on.node().await;
-    let mut seen = Vec::new();
+    let mut revisions = Vec::new();
     for round in 0..5 {
         assert!(put(store, "k", "x", Some(0)).await, "{round}");
         let made = get(store, "k").await.unwrap().revision;
         assert!(put(store, "k", "y", Some(made)).await, "{round}");
-        seen.push(made);
-        seen.push(get(store, "k").await.unwrap().revision);
-        store.take_record("kind", "k", at(0)).await.unwrap();
+        revisions.push(made);
+        revisions.push(get(store, "k").await.unwrap().revision);
+        store.take_record("kind", "k", time_at(0)).await.unwrap();
         assert!(!put(store, "k", "z", Some(made)).await, "{round}");
     }
-    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
 }
 
-async fn are_over_at_their_last_moment(on: Engine) {
+async fn record_expires_at_its_end(on: Engine) {
     let store = &*on.node().await;
     let until = async |key: &str, end: i64, now: i64, expected: Option<u64>| {
-        let put = store.put_record("kind", key, "x", expected, Some(at(end)), at(now));
+        let put = store.put_record("kind", key, "x", expected, Some(time_at(end)), time_at(now));
         put.await.unwrap()
     };
-    let there = async |key: &str, now: i64| {
-        let listed = store.records("kind", at(now)).await.unwrap();
+    let is_present = async |key: &str, now: i64| {
+        let listed = store.records("kind", time_at(now)).await.unwrap();
         let listed = listed.iter().any(|(name, _)| name == key);
-        let found = store.record("kind", key, at(now)).await.unwrap();
+        let found = store.record("kind", key, time_at(now)).await.unwrap();
         assert_eq!(found.is_some(), listed);
         found.map(|record| record.expires_at)
     };
     assert!(until("k", 100, 0, Some(0)).await);
-    assert_eq!(there("k", 99).await, Some(Some(at(100))));
-    assert_eq!(there("k", 100).await, None);
+    assert_eq!(is_present("k", 99).await, Some(Some(time_at(100))));
+    assert_eq!(is_present("k", 100).await, None);
     let first = get(store, "k").await.unwrap().revision;
     assert!(!until("k", 300, 99, Some(0)).await);
-    assert!(!until("k", 300, 100, Some(first)).await, "it is over");
+    assert!(!until("k", 300, 100, Some(first)).await, "it has expired");
     assert!(until("k", 300, 100, Some(0)).await);
-    assert_eq!(there("k", 299).await, Some(Some(at(300))));
-    let late = store.take_record("kind", "k", at(300)).await.unwrap();
+    assert_eq!(is_present("k", 299).await, Some(Some(time_at(300))));
+    let late = store.take_record("kind", "k", time_at(300)).await.unwrap();
     assert_eq!(late, None);
-    let early = store.take_record("kind", "k", at(299)).await.unwrap();
+    let early = store.take_record("kind", "k", time_at(299)).await.unwrap();
     assert!(early.is_some());
-    // Without an end, one that had one has none any more.
+    // A record written without an expiry has none, even if it had one before.
     assert!(until("k", 100, 0, None).await);
     assert!(put(store, "k", "x", None).await);
-    assert_eq!(there("k", 1_000_000).await, Some(None));
+    assert_eq!(is_present("k", 1_000_000).await, Some(None));
 }
 
-async fn are_listed_by_key(on: Engine) {
+async fn records_are_listed_by_key(on: Engine) {
     let store = &*on.node().await;
     let mut keys = ["b", "a", "B", "ä", "a b", "ab", "", "\0", "\u{1}", "日本"];
     for key in keys {
         assert!(put(store, key, key, None).await);
     }
-    let other = store.put_record("other", "c", "c", None, None, at(0)).await;
+    let other = store
+        .put_record("other", "c", "c", None, None, time_at(0))
+        .await;
     assert!(other.unwrap());
-    let listed = store.records("kind", at(0)).await.unwrap();
+    let listed = store.records("kind", time_at(0)).await.unwrap();
     keys.sort_unstable();
     let found: Vec<&str> = listed.iter().map(|(key, _)| &**key).collect();
     assert_eq!(found, keys);
     assert!(listed.iter().all(|(key, record)| **key == *record.value));
-    assert_eq!(store.records("none", at(0)).await.unwrap(), []);
+    assert_eq!(store.records("none", time_at(0)).await.unwrap(), []);
 }
 
-async fn are_written_by_one_of_many(on: Engine) {
+async fn concurrent_record_writes_have_one_winner(on: Engine) {
     let nodes = on.two_nodes().await;
     for round in 0..10 {
         let expected = get(&*nodes[0], "k").await.map_or(0, |found| found.revision);
@@ -137,7 +145,7 @@ async fn are_written_by_one_of_many(on: Engine) {
             let node = nodes[writer % 2].clone();
             let value = format!("{round}/{writer}");
             writers.spawn(async move {
-                let put = node.put_record("kind", "k", &value, Some(expected), None, at(0));
+                let put = node.put_record("kind", "k", &value, Some(expected), None, time_at(0));
                 put.await.unwrap().then_some(value)
             });
         }
@@ -147,27 +155,31 @@ async fn are_written_by_one_of_many(on: Engine) {
     }
 }
 
-async fn are_taken_by_one_of_many(on: Engine) {
+async fn concurrent_record_takes_have_one_winner(on: Engine) {
     let nodes = on.two_nodes().await;
     for _ in 0..10 {
         assert!(put(&*nodes[0], "k", "x", Some(0)).await);
         let mut takers = JoinSet::new();
         for taker in 0..12 {
             let node = nodes[taker % 2].clone();
-            takers.spawn(async move { node.take_record("kind", "k", at(0)).await.unwrap() });
+            takers.spawn(async move { node.take_record("kind", "k", time_at(0)).await.unwrap() });
         }
         let taken = takers.join_all().await.into_iter().flatten().count();
         assert_eq!(taken, 1);
     }
 }
 
-async fn have_a_size(on: Engine) {
+async fn record_sizes_are_limited(on: Engine) {
     let store = &*on.node().await;
-    let value = "x".repeat(Record::LONGEST_VALUE);
-    let name = "\0".repeat(Record::LONGEST_NAME);
-    let put = store.put_record(&name, &name, &value, None, None, at(0));
+    let value = "x".repeat(StoredRecord::MAX_VALUE_BYTES);
+    let name = "\0".repeat(StoredRecord::MAX_NAME_BYTES);
+    let put = store.put_record(&name, &name, &value, None, None, time_at(0));
     assert!(put.await.unwrap());
-    let found = store.record(&name, &name, at(0)).await.unwrap().unwrap();
+    let found = store
+        .record(&name, &name, time_at(0))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(*found.value, *value);
     let longer = |text: &str| format!("{text}x");
     for (kind, key, value) in [
@@ -175,37 +187,37 @@ async fn have_a_size(on: Engine) {
         (String::new(), longer(&name), String::new()),
         (String::new(), String::new(), longer(&value)),
     ] {
-        let put = store.put_record(&kind, &key, &value, None, None, at(0));
+        let put = store.put_record(&kind, &key, &value, None, None, time_at(0));
         let refused = put.await;
         assert!(matches!(refused, Err(StoreError::TooLarge { .. })));
-        assert_eq!(store.record(&kind, &key, at(0)).await.unwrap(), None);
+        assert_eq!(store.record(&kind, &key, time_at(0)).await.unwrap(), None);
     }
 }
 
-async fn are_swept_when_they_are_over(on: Engine) {
+async fn expired_records_are_purged(on: Engine) {
     let store = &*on.node().await;
     for number in 0..5 {
         let key = format!("{number}");
-        let end = Some(at(number * 10));
-        let put = store.put_record("kind", &key, "x", None, end, at(-1));
+        let end = Some(time_at(number * 10));
+        let put = store.put_record("kind", &key, "x", None, end, time_at(-1));
         assert!(put.await.unwrap());
     }
     assert!(put(store, "for ever", "x", None).await);
     let retention = Retention::default();
     let purge = async |now: i64, limit: usize| {
-        let purged = store.purge(&retention, at(now), limit).await.unwrap();
-        purged.claims
+        let purged = store.purge(&retention, time_at(now), limit).await.unwrap();
+        purged.expired
     };
     assert_eq!(purge(20, 2).await, 2);
     assert_eq!(purge(20, 2).await, 1);
     assert_eq!(purge(20, 2).await, 0);
-    // What was swept is not there for those whose clock is behind either.
-    let left = store.records("kind", at(-1)).await.unwrap();
+    // Purged records are gone for nodes whose clock is behind, too.
+    let left = store.records("kind", time_at(-1)).await.unwrap();
     let left: Vec<&str> = left.iter().map(|(key, _)| &**key).collect();
     assert_eq!(left, ["3", "4", "for ever"]);
 }
 
-async fn are_kept_when_it_closes(on: Engine) {
+async fn records_survive_reopen(on: Engine) {
     let store = on.node().await;
     assert!(put(&*store, "k", "x", None).await);
     let before = get(&*store, "k").await.unwrap();
@@ -215,7 +227,7 @@ async fn are_kept_when_it_closes(on: Engine) {
 }
 
 #[tokio::test]
-async fn tables_of_the_first_version_get_them() {
+async fn v1_tables_are_migrated_to_records() {
     let (url, schema) = (postgres_url(), format!("test_{:016x}", RandomIds.random()));
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -230,8 +242,8 @@ async fn tables_of_the_first_version_get_them() {
     let nodes = tokio::join!(postgres_node(&url, &schema), postgres_node(&url, &schema));
     assert!(put(&nodes.0, "k", "x", Some(0)).await);
     assert_eq!(value(&nodes.1, "k").await.as_deref(), Some("x"));
-    let kept = client.query("SELECT value FROM claims", &[]).await.unwrap();
-    assert_eq!(kept.len(), 1);
+    let claims = client.query("SELECT value FROM claims", &[]).await.unwrap();
+    assert_eq!(claims.len(), 1);
     drop(client);
     connection.await.unwrap().unwrap();
     drop_schema(&url, &schema).await;

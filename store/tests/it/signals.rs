@@ -1,28 +1,28 @@
-//! Signals: numbered for each subscription, due until acknowledged or given up.
+//! Signals: numbered per subscription, due until acknowledged or dead-lettered.
 
-use crate::engine::Engine;
-use crate::make::{
-    at, becoming, change, commit, commit_at, json, long_after, millis, of_task, owner, publish,
-    signal, signal_id, sub_id, subscribe, subscription,
+use crate::builders::{
+    commit, commit_at, json, long_after, millis, owner, publish, signal, signal_id, sub_id,
+    subscribe, subscription, task_subject, time_at, update_subscription, with_state,
 };
+use crate::engine::Engine;
 use interzone_hub::ports::{Op, Store};
-use interzone_hub::{Acked, Signal, SignalBody, SignalDelivery, SubscriptionState};
+use interzone_hub::{AckOutcome, Signal, SignalBody, SignalDelivery, SubscriptionState};
 use interzone_protocol::vocab::Topic;
 use std::collections::HashMap;
 use std::time::Duration;
 
-contract!(
-    are_delivered_as_they_were_sent,
-    reach_those_who_exist,
-    are_due_again_after_the_wait_of_their_attempt,
-    are_claimed_in_order_and_in_part,
-    are_listed_until_acknowledged,
-    are_acknowledged_by_id,
-    that_share_an_id_are_acknowledged_together,
-    that_are_given_up_are_never_due,
-    that_are_due_are_known_by_subscription,
-    of_many_publishers_have_no_gap,
-    are_claimed_by_one_of_many,
+contract_tests!(
+    signal_is_delivered_unchanged,
+    signal_reaches_existing_subscriptions,
+    unacked_signal_is_due_after_attempt_delay,
+    signals_are_claimed_in_order_up_to_limit,
+    signals_are_listed_until_acknowledged,
+    signals_are_acknowledged_by_id,
+    signals_with_same_id_are_acknowledged_together,
+    dead_signals_are_never_due,
+    subscriptions_due_lists_those_with_due_signals,
+    concurrent_publishers_leave_no_seq_gap,
+    concurrent_signal_claims_do_not_overlap,
 );
 
 const WAITS: [Duration; 3] = [
@@ -33,53 +33,53 @@ const WAITS: [Duration; 3] = [
 
 async fn claim(store: &dyn Store, id: &str, now: i64, limit: usize) -> Vec<SignalDelivery> {
     store
-        .claim_signals(&sub_id(id), at(now), &WAITS, limit)
+        .claim_signals(&sub_id(id), time_at(now), &WAITS, limit)
         .await
         .unwrap()
 }
 
 async fn unacked(store: &dyn Store, id: &str) -> Vec<u64> {
     let all = store.unacked_signals(&sub_id(id), 0, 1_000).await.unwrap();
-    numbers(&all)
+    seqs(&all)
 }
 
-fn numbers(deliveries: &[SignalDelivery]) -> Vec<u64> {
+fn seqs(deliveries: &[SignalDelivery]) -> Vec<u64> {
     deliveries.iter().map(|delivery| delivery.seq).collect()
 }
 
-async fn ack(store: &dyn Store, id: &str, signals: &[&str]) -> Vec<Acked> {
+async fn ack(store: &dyn Store, id: &str, signals: &[&str]) -> Vec<AckOutcome> {
     let signals: Vec<_> = signals.iter().map(|id| signal_id(id)).collect();
     store
-        .ack_signals(&sub_id(id), &signals, at(5))
+        .ack_signals(&sub_id(id), &signals, time_at(5))
         .await
         .unwrap()
 }
 
-/// A subscription `s` with signals of these ids.
-async fn furnish(store: &dyn Store, signals: &[&str]) {
+/// Creates a subscription `s` with signals of these ids.
+async fn create_signals(store: &dyn Store, signals: &[&str]) {
     let mut ops = vec![subscribe(&subscription("s"))];
     ops.extend(signals.iter().map(|id| publish(id, &["s"])));
     store.commit(commit(ops)).await.unwrap();
 }
 
-async fn are_delivered_as_they_were_sent(on: Engine) {
+async fn signal_is_delivered_unchanged(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &[]).await;
+    create_signals(&*store, &[]).await;
     let signals = [
         signal("plain"),
         Signal {
             topic: Topic::new("x.y-z._").unwrap(),
-            publisher: owner("somebody"),
-            at: at(-7),
+            publisher: owner("other-publisher"),
+            at: time_at(-7),
             body: SignalBody::Sent(json("[ 1 , 1.00 ]")),
             ..signal("sent")
         },
         Signal {
-            body: SignalBody::Event(of_task("t"), 42),
+            body: SignalBody::Event(task_subject("t"), 42),
             ..signal("event")
         },
         Signal {
-            body: SignalBody::Event(crate::make::of_stream("s"), 1),
+            body: SignalBody::Event(crate::builders::stream_subject("s"), 1),
             ..signal("stream event")
         },
     ];
@@ -109,23 +109,23 @@ async fn are_delivered_as_they_were_sent(on: Engine) {
     assert_eq!(all, delivery(1).collect::<Vec<_>>());
 }
 
-async fn reach_those_who_exist(on: Engine) {
+async fn signal_reaches_existing_subscriptions(on: Engine) {
     let store = on.node().await;
     let mut ops = vec![publish("early", &["a", "b"])];
     ops.push(subscribe(&subscription("a")));
     ops.push(subscribe(&subscription("b")));
     ops.push(publish("x", &["a", "none", "b"]));
     ops.push(publish("y", &["b"]));
-    ops.push(publish("to nobody", &[]));
-    ops.push(publish("to nobody who exists", &["none"]));
+    ops.push(publish("no receivers", &[]));
+    ops.push(publish("unknown receiver", &["none"]));
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(unacked(&*store, "a").await, [1]);
     assert_eq!(unacked(&*store, "b").await, [1, 2]);
     assert_eq!(unacked(&*store, "none").await, [0; 0]);
     assert_eq!(claim(&*store, "none", 0, 9).await, []);
-    // Who gets signals is the hub's decision; the store only asks who exists.
-    let paused = becoming(&subscription("a"), SubscriptionState::Revoked);
-    let ops = vec![change(&paused), publish("z", &["a"])];
+    // The receivers are the hub's decision; the store only checks that they exist.
+    let paused = with_state(&subscription("a"), SubscriptionState::Revoked);
+    let ops = vec![update_subscription(&paused), publish("z", &["a"])];
     store.commit(commit(ops)).await.unwrap();
     assert_eq!(unacked(&*store, "a").await, [1, 2]);
     let ops = vec![Op::RemoveSubscription(sub_id("b"))];
@@ -139,9 +139,9 @@ async fn reach_those_who_exist(on: Engine) {
     );
 }
 
-async fn are_due_again_after_the_wait_of_their_attempt(on: Engine) {
+async fn unacked_signal_is_due_after_attempt_delay(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["x"]).await;
+    create_signals(&*store, &["x"]).await;
     let mut now = 0;
     for (attempt, wait) in [(1, 10), (2, 20), (3, 40), (4, 40), (5, 40)] {
         let claimed = claim(&*store, "s", now, 9).await;
@@ -153,7 +153,7 @@ async fn are_due_again_after_the_wait_of_their_attempt(on: Engine) {
     }
     assert_eq!(
         store
-            .claim_signals(&sub_id("s"), at(now), &[millis(5)], 9)
+            .claim_signals(&sub_id("s"), time_at(now), &[millis(5)], 9)
             .await
             .unwrap()[0]
             .attempt,
@@ -162,28 +162,25 @@ async fn are_due_again_after_the_wait_of_their_attempt(on: Engine) {
     assert_eq!(claim(&*store, "s", now + 5, 9).await[0].attempt, 7);
 }
 
-async fn are_claimed_in_order_and_in_part(on: Engine) {
+async fn signals_are_claimed_in_order_up_to_limit(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["a", "b", "c", "d", "e"]).await;
+    create_signals(&*store, &["a", "b", "c", "d", "e"]).await;
     assert_eq!(claim(&*store, "s", 0, 0).await, []);
-    assert_eq!(numbers(&claim(&*store, "s", 0, 2).await), [1, 2]);
-    assert_eq!(numbers(&claim(&*store, "s", 5, 2).await), [3, 4]);
-    assert_eq!(numbers(&claim(&*store, "s", 9, 9).await), [5]);
+    assert_eq!(seqs(&claim(&*store, "s", 0, 2).await), [1, 2]);
+    assert_eq!(seqs(&claim(&*store, "s", 5, 2).await), [3, 4]);
+    assert_eq!(seqs(&claim(&*store, "s", 9, 9).await), [5]);
     // The first two are due again, by the clock; then all, in their order.
-    assert_eq!(numbers(&claim(&*store, "s", 10, 9).await), [1, 2]);
-    assert_eq!(
-        numbers(&claim(&*store, "s", 1_000, 9).await),
-        [1, 2, 3, 4, 5]
-    );
+    assert_eq!(seqs(&claim(&*store, "s", 10, 9).await), [1, 2]);
+    assert_eq!(seqs(&claim(&*store, "s", 1_000, 9).await), [1, 2, 3, 4, 5]);
     // Published long after, due at once.
     let ops = vec![publish("f", &["s"])];
-    store.commit(commit_at(at(1_000), ops)).await.unwrap();
-    assert_eq!(numbers(&claim(&*store, "s", 1_000, 9).await), [6]);
+    store.commit(commit_at(time_at(1_000), ops)).await.unwrap();
+    assert_eq!(seqs(&claim(&*store, "s", 1_000, 9).await), [6]);
 }
 
-async fn are_listed_until_acknowledged(on: Engine) {
+async fn signals_are_listed_until_acknowledged(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["a", "b", "c", "d", "e"]).await;
+    create_signals(&*store, &["a", "b", "c", "d", "e"]).await;
     claim(&*store, "s", 0, 2).await;
     let id = sub_id("s");
     for (after, limit, expected) in [
@@ -196,20 +193,23 @@ async fn are_listed_until_acknowledged(on: Engine) {
         (0, 0, &[]),
     ] {
         let page = store.unacked_signals(&id, after, limit).await.unwrap();
-        assert_eq!(numbers(&page), expected, "{after} {limit}");
+        assert_eq!(seqs(&page), expected, "{after} {limit}");
     }
-    assert_eq!(ack(&*store, "s", &["b", "d"]).await, [Acked::Now; 2]);
-    store.bury_signal(&id, 3, at(0)).await.unwrap();
+    assert_eq!(
+        ack(&*store, "s", &["b", "d"]).await,
+        [AckOutcome::Acknowledged; 2]
+    );
+    store.dead_letter_signal(&id, 3, time_at(0)).await.unwrap();
     assert_eq!(unacked(&*store, "s").await, [1, 5]);
     let page = store.unacked_signals(&id, 1, 1).await.unwrap();
-    assert_eq!(numbers(&page), [5]);
+    assert_eq!(seqs(&page), [5]);
     // Listing is not claiming.
-    assert_eq!(numbers(&claim(&*store, "s", 0, 9).await), [5]);
+    assert_eq!(seqs(&claim(&*store, "s", 0, 9).await), [5]);
 }
 
-async fn are_acknowledged_by_id(on: Engine) {
+async fn signals_are_acknowledged_by_id(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["a", "b", "c"]).await;
+    create_signals(&*store, &["a", "b", "c"]).await;
     let ops = vec![subscribe(&subscription("r")), publish("b", &["r"])];
     store.commit(commit(ops)).await.unwrap();
     claim(&*store, "s", 0, 1).await;
@@ -217,52 +217,73 @@ async fn are_acknowledged_by_id(on: Engine) {
     let all = ack(&*store, "s", &["none", "b", "a", "A"]).await;
     assert_eq!(
         all,
-        [Acked::Unknown, Acked::Now, Acked::Now, Acked::Unknown]
+        [
+            AckOutcome::Unknown,
+            AckOutcome::Acknowledged,
+            AckOutcome::Acknowledged,
+            AckOutcome::Unknown
+        ]
     );
     let again = ack(&*store, "s", &["c", "a", "b"]).await;
-    assert_eq!(again, [Acked::Now, Acked::Before, Acked::Before]);
-    assert_eq!(ack(&*store, "s", &["c"]).await, [Acked::Before]);
+    assert_eq!(
+        again,
+        [
+            AckOutcome::Acknowledged,
+            AckOutcome::AlreadyAcknowledged,
+            AckOutcome::AlreadyAcknowledged
+        ]
+    );
+    assert_eq!(
+        ack(&*store, "s", &["c"]).await,
+        [AckOutcome::AlreadyAcknowledged]
+    );
     assert_eq!(unacked(&*store, "s").await, [0; 0]);
     assert_eq!(claim(&*store, "s", 10_000, 9).await, [], "claimed or not");
     assert_eq!(unacked(&*store, "r").await, [1], "the other's is its own");
-    assert_eq!(ack(&*store, "r", &["a"]).await, [Acked::Unknown]);
-    assert_eq!(ack(&*store, "r", &["b"]).await, [Acked::Now]);
+    assert_eq!(ack(&*store, "r", &["a"]).await, [AckOutcome::Unknown]);
+    assert_eq!(ack(&*store, "r", &["b"]).await, [AckOutcome::Acknowledged]);
 }
 
-async fn that_share_an_id_are_acknowledged_together(on: Engine) {
+async fn signals_with_same_id_are_acknowledged_together(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["x", "y", "x"]).await;
+    create_signals(&*store, &["x", "y", "x"]).await;
     assert_eq!(unacked(&*store, "s").await, [1, 2, 3]);
-    assert_eq!(ack(&*store, "s", &["x"]).await, [Acked::Now]);
+    assert_eq!(ack(&*store, "s", &["x"]).await, [AckOutcome::Acknowledged]);
     assert_eq!(unacked(&*store, "s").await, [2]);
-    assert_eq!(ack(&*store, "s", &["x"]).await, [Acked::Before]);
+    assert_eq!(
+        ack(&*store, "s", &["x"]).await,
+        [AckOutcome::AlreadyAcknowledged]
+    );
     store
         .commit(commit(vec![publish("x", &["s"])]))
         .await
         .unwrap();
     assert_eq!(unacked(&*store, "s").await, [2, 4]);
-    assert_eq!(numbers(&claim(&*store, "s", 0, 9).await), [2, 4]);
+    assert_eq!(seqs(&claim(&*store, "s", 0, 9).await), [2, 4]);
     assert_eq!(
         ack(&*store, "s", &["x"]).await,
-        [Acked::Now],
+        [AckOutcome::Acknowledged],
         "this one was due"
     );
     assert_eq!(unacked(&*store, "s").await, [2]);
 }
 
-async fn that_are_given_up_are_never_due(on: Engine) {
+async fn dead_signals_are_never_due(on: Engine) {
     let store = on.node().await;
-    furnish(&*store, &["a", "b", "c"]).await;
+    create_signals(&*store, &["a", "b", "c"]).await;
     let ops = vec![subscribe(&subscription("r")), publish("d", &["r"])];
     store.commit(commit(ops)).await.unwrap();
-    assert_eq!(store.buried_signals(9).await.unwrap(), []);
+    assert_eq!(store.dead_signals(9).await.unwrap(), []);
     claim(&*store, "s", 0, 9).await;
     claim(&*store, "s", 10, 9).await;
     for (now, (id, seq)) in (20..).zip([("s", 2), ("r", 1), ("s", 1)]) {
-        store.bury_signal(&sub_id(id), seq, at(now)).await.unwrap();
+        store
+            .dead_letter_signal(&sub_id(id), seq, time_at(now))
+            .await
+            .unwrap();
     }
-    let buried = store.buried_signals(9).await.unwrap();
-    let shown: Vec<_> = buried
+    let dead = store.dead_signals(9).await.unwrap();
+    let shown: Vec<_> = dead
         .iter()
         .map(|d| {
             (
@@ -277,13 +298,13 @@ async fn that_are_given_up_are_never_due(on: Engine) {
         shown,
         [("s", 1, 2, "a"), ("r", 1, 0, "d"), ("s", 2, 2, "b")]
     );
-    assert_eq!(buried[0].signal, signal("a"));
-    assert_eq!(store.buried_signals(1).await.unwrap(), buried[..1]);
-    assert_eq!(store.buried_signals(0).await.unwrap(), []);
-    assert_eq!(numbers(&claim(&*store, "s", 90_000, 9).await), [3]);
+    assert_eq!(dead[0].signal, signal("a"));
+    assert_eq!(store.dead_signals(1).await.unwrap(), dead[..1]);
+    assert_eq!(store.dead_signals(0).await.unwrap(), []);
+    assert_eq!(seqs(&claim(&*store, "s", 90_000, 9).await), [3]);
     assert_eq!(unacked(&*store, "s").await, [3]);
     assert_eq!(claim(&*store, "r", 90_000, 9).await, []);
-    // The next number follows the last, given up or not.
+    // The next sequence number follows the last, dead or not.
     store
         .commit(commit(vec![publish("e", &["r"])]))
         .await
@@ -291,12 +312,12 @@ async fn that_are_given_up_are_never_due(on: Engine) {
     assert_eq!(unacked(&*store, "r").await, [2]);
 }
 
-async fn that_are_due_are_known_by_subscription(on: Engine) {
+async fn subscriptions_due_lists_those_with_due_signals(on: Engine) {
     let store = on.node().await;
     let due = |now: i64, limit: usize| {
         let store = store.clone();
         async move {
-            let mut ids = store.subscriptions_due(at(now), limit).await.unwrap();
+            let mut ids = store.subscriptions_due(time_at(now), limit).await.unwrap();
             ids.sort();
             ids.iter().map(ToString::to_string).collect::<Vec<_>>()
         }
@@ -316,16 +337,22 @@ async fn that_are_due_are_known_by_subscription(on: Engine) {
     assert_eq!(due(9, 9).await, ["b", "c"], "b has one more");
     assert_eq!(due(10, 9).await, ["a", "b", "c"], "a's are due again");
     ack(&*store, "a", &["x", "y"]).await;
-    store.bury_signal(&sub_id("c"), 1, at(0)).await.unwrap();
+    store
+        .dead_letter_signal(&sub_id("c"), 1, time_at(0))
+        .await
+        .unwrap();
     assert_eq!(due(10, 9).await, ["b", "c"]);
-    store.bury_signal(&sub_id("c"), 2, at(0)).await.unwrap();
+    store
+        .dead_letter_signal(&sub_id("c"), 2, time_at(0))
+        .await
+        .unwrap();
     let ops = vec![Op::RemoveSubscription(sub_id("b"))];
     store.commit(commit(ops)).await.unwrap();
     let none = store.subscriptions_due(long_after(), 9).await.unwrap();
     assert_eq!(none, []);
 }
 
-async fn of_many_publishers_have_no_gap(on: Engine) {
+async fn concurrent_publishers_leave_no_seq_gap(on: Engine) {
     let nodes = on.two_nodes().await;
     let all = ["a", "b", "c"];
     let ops = all.map(|id| subscribe(&subscription(id))).into();
@@ -335,7 +362,7 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
         let node = nodes[name % 2].clone();
         publishers.spawn(async move {
             for number in 0..20 {
-                // The receivers in another order each time: that must not end in a deadlock.
+                // The receivers in a different order each time: that must not deadlock.
                 let mut to = vec!["a", "b", "c"];
                 to.rotate_left((name + number) % 3);
                 let ops = vec![
@@ -346,7 +373,7 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
             }
         });
     }
-    // Somebody reads meanwhile: what it sees has no gap either.
+    // A concurrent reader sees no gap either.
     let reader = nodes[1].clone();
     let reading = tokio::spawn(async move {
         let mut after = 0;
@@ -371,7 +398,7 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
             .await
             .unwrap();
         let count = deliveries.len() as u64;
-        assert_eq!(numbers(&deliveries), (1..=count).collect::<Vec<_>>());
+        assert_eq!(seqs(&deliveries), (1..=count).collect::<Vec<_>>());
         again += deliveries.len() - 160;
         // Each publisher's own signals are in its own order.
         let mut last: HashMap<String, String> = HashMap::new();
@@ -386,11 +413,11 @@ async fn of_many_publishers_have_no_gap(on: Engine) {
     assert_eq!(again, 160);
 }
 
-async fn are_claimed_by_one_of_many(on: Engine) {
+async fn concurrent_signal_claims_do_not_overlap(on: Engine) {
     let nodes = on.two_nodes().await;
     let ids: Vec<String> = (0..100).map(|n| format!("x{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    furnish(&*nodes[0], &ids).await;
+    create_signals(&*nodes[0], &ids).await;
     let mut claimers = tokio::task::JoinSet::new();
     for index in 0..6 {
         let node = nodes[index % 2].clone();
@@ -398,7 +425,7 @@ async fn are_claimed_by_one_of_many(on: Engine) {
             let mut mine = Vec::new();
             loop {
                 let some = claim(&*node, "s", 0, 1 + index).await;
-                assert!(numbers(&some).is_sorted());
+                assert!(seqs(&some).is_sorted());
                 if some.is_empty() {
                     return mine;
                 }
@@ -409,6 +436,6 @@ async fn are_claimed_by_one_of_many(on: Engine) {
     let mut claimed: Vec<_> = claimers.join_all().await.into_iter().flatten().collect();
     claimed.extend(claim(&*nodes[0], "s", 0, 1_000).await);
     claimed.sort_by_key(|delivery| delivery.seq);
-    assert_eq!(numbers(&claimed), (1..=100).collect::<Vec<_>>());
+    assert_eq!(seqs(&claimed), (1..=100).collect::<Vec<_>>());
     assert!(claimed.iter().all(|delivery| delivery.attempt == 1));
 }

@@ -1,14 +1,15 @@
-//! Everything that a store shows, as one text, so that a test can tell that nothing has changed.
+//! Observable content of a store as one text, so that a test can assert that nothing has changed.
 
-use crate::make::{
-    all_tasks, at, carry_wish, delivery_id, of_stream, of_task, stream_id, sub_id, task_id, web,
+use crate::builders::{
+    all_tasks, delivery_id, outbox_claim, stream_id, stream_subject, sub_id, task_id, task_subject,
+    time_at, web_channel,
 };
 use interzone_hub::ports::{DeadLetterQuery, Store, SubscriptionQuery};
 use interzone_hub::{BlobId, Subject};
 use std::fmt::Write;
 
-/// What to look at where a store cannot list what it has.
-pub(crate) struct Eyes<'a> {
+/// Ids to read where a store cannot list them.
+pub(crate) struct SnapshotScope<'a> {
     pub(crate) tasks: &'a [&'a str],
     pub(crate) streams: &'a [&'a str],
     pub(crate) subscriptions: &'a [&'a str],
@@ -16,75 +17,84 @@ pub(crate) struct Eyes<'a> {
     pub(crate) blobs: &'a [BlobId],
 }
 
-/// Looks without changing anything.
-pub(crate) async fn look(store: &dyn Store, eyes: &Eyes<'_>) -> String {
-    let mut seen = String::new();
-    let mut note = |what: &str, value: &dyn std::fmt::Debug| {
-        writeln!(seen, "{what}: {value:#?}").unwrap();
+/// Reads everything without changing it.
+pub(crate) async fn take_snapshot(store: &dyn Store, scope: &SnapshotScope<'_>) -> String {
+    let mut snapshot = String::new();
+    let mut add = |what: &str, value: &dyn std::fmt::Debug| {
+        writeln!(snapshot, "{what}: {value:#?}").unwrap();
     };
-    note("tasks", &store.tasks(&all_tasks()).await.unwrap());
-    note("count", &store.count_tasks(&all_tasks()).await.unwrap());
-    for id in eyes.tasks {
-        note("task", &store.task(&task_id(id)).await.unwrap());
+    add("tasks", &store.tasks(&all_tasks()).await.unwrap());
+    add("count", &store.count_tasks(&all_tasks()).await.unwrap());
+    for id in scope.tasks {
+        add("task", &store.task(&task_id(id)).await.unwrap());
         let messages = store.messages(&task_id(id), 0..u32::MAX).await.unwrap();
-        note("messages", &messages);
-        note("artifacts", &store.artifacts(&task_id(id)).await.unwrap());
-        note("pushes", &store.pushes(&task_id(id)).await.unwrap());
-        note("log", &log(store, &of_task(id)).await);
+        add("messages", &messages);
+        add("artifacts", &store.artifacts(&task_id(id)).await.unwrap());
+        add(
+            "pushes",
+            &store.push_subscriptions(&task_id(id)).await.unwrap(),
+        );
+        add("log", &event_log(store, &task_subject(id)).await);
     }
-    for id in eyes.streams {
-        note("stream", &store.stream(&stream_id(id)).await.unwrap());
-        note("log", &log(store, &of_stream(id)).await);
+    for id in scope.streams {
+        add("stream", &store.stream(&stream_id(id)).await.unwrap());
+        add("log", &event_log(store, &stream_subject(id)).await);
     }
-    note("idle", &store.idle_streams(at(1), 100).await.unwrap());
-    for key in eyes.keys {
-        note("key", &store.claimed(key, at(0)).await.unwrap());
+    add("idle", &store.idle_streams(time_at(1), 100).await.unwrap());
+    for key in scope.keys {
+        add("key", &store.claimed_value(key, time_at(0)).await.unwrap());
     }
-    let blobs = store.blobs(eyes.blobs).await.unwrap().into_iter();
+    let blobs = store.blobs(scope.blobs).await.unwrap().into_iter();
     let mut blobs: Vec<_> = blobs.map(|(id, text)| (id, text.to_string())).collect();
     blobs.sort();
-    note("blobs", &blobs);
-    note("work", &store.work_depth(at(0)).await.unwrap());
-    note("outbox", &store.outbox_depth().await.unwrap());
-    note("next due", &store.next_due(&web(), at(0)).await.unwrap());
+    add("blobs", &blobs);
+    add("work", &store.work_depth(time_at(0)).await.unwrap());
+    add("outbox", &store.outbox_depth().await.unwrap());
+    add(
+        "next due",
+        &store
+            .next_outbox_due(&web_channel(), time_at(0))
+            .await
+            .unwrap(),
+    );
     let dead = DeadLetterQuery {
         limit: 100,
         ..DeadLetterQuery::default()
     };
-    note("dead", &store.dead_letters(&dead).await.unwrap());
+    add("dead", &store.dead_letters(&dead).await.unwrap());
     let all = SubscriptionQuery {
         limit: 100,
         ..SubscriptionQuery::default()
     };
-    note("subscriptions", &store.subscriptions(&all).await.unwrap());
+    add("subscriptions", &store.subscriptions(&all).await.unwrap());
     let (epoch, mut active) = store.active_subscriptions(None).await.unwrap().unwrap();
     active.sort_by(|a, b| a.id.cmp(&b.id));
-    note("active", &(epoch, active));
-    let mut due = store.subscriptions_due(at(0), 100).await.unwrap();
+    add("active", &(epoch, active));
+    let mut due = store.subscriptions_due(time_at(0), 100).await.unwrap();
     due.sort();
-    note("due", &due);
-    for id in eyes.subscriptions {
+    add("due", &due);
+    for id in scope.subscriptions {
         let signals = store.unacked_signals(&sub_id(id), 0, 100).await.unwrap();
-        note("signals", &signals);
+        add("signals", &signals);
     }
-    note("buried", &store.buried_signals(100).await.unwrap());
-    seen
+    add("buried", &store.dead_signals(100).await.unwrap());
+    snapshot
 }
 
-/// A subject's whole log.
-pub(crate) async fn log(store: &dyn Store, subject: &Subject) -> Vec<interzone_hub::Event> {
+/// Complete event log of a subject.
+pub(crate) async fn event_log(store: &dyn Store, subject: &Subject) -> Vec<interzone_hub::Event> {
     store.events(subject, 0, 100_000).await.unwrap()
 }
 
-/// Claims all that is due on the channel `web` until nothing is, and says it arrived.
-pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::OutboxEntry> {
-    use interzone_hub::Settlement::Delivered;
+/// Claims all due entries of the channel `web` until none is left, and settles them as delivered.
+pub(crate) async fn drain_outbox(store: &dyn Store) -> Vec<interzone_hub::OutboxEntry> {
+    use interzone_hub::DeliveryResult::Delivered;
     let mut all = Vec::new();
-    let now = crate::make::long_after();
+    let now = crate::builders::long_after();
     loop {
-        let until = now.after(std::time::Duration::from_secs(60));
+        let until = now.plus(std::time::Duration::from_secs(60));
         let entries = store
-            .claim_outbox(&carry_wish(&web(), now, until, 500))
+            .claim_outbox(&outbox_claim(&web_channel(), now, until, 500))
             .await
             .unwrap();
         if entries.is_empty() {
@@ -104,11 +114,11 @@ pub(crate) async fn empty_the_outbox(store: &dyn Store) -> Vec<interzone_hub::Ou
     }
 }
 
-/// Whether an entry is due now, which takes it.
-pub(crate) async fn is_due(store: &dyn Store, id: &str, now: i64) -> bool {
-    let until = at(now + 1);
+/// Returns true if the entry is due now, and claims it.
+pub(crate) async fn claim_if_due(store: &dyn Store, id: &str, now: i64) -> bool {
+    let until = time_at(now + 1);
     let entries = store
-        .claim_outbox(&carry_wish(&web(), at(now), until, 100))
+        .claim_outbox(&outbox_claim(&web_channel(), time_at(now), until, 100))
         .await;
     entries
         .unwrap()

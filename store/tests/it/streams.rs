@@ -1,34 +1,36 @@
-//! Streams, and which of them nobody uses any more.
+//! Streams: reads, revisions, lists and idle streams.
 
+use crate::builders::{
+    commit, create_stream, json, owner, stream, stream_id, time_at, update_stream,
+};
 use crate::engine::Engine;
-use crate::make::{at, commit, create_stream, json, owner, stream, stream_id, update_stream};
 use interzone_hub::ports::StoreError;
 use interzone_hub::{Stream, StreamQuery};
 use interzone_protocol::vocab::{Metadata, StreamState};
 
-contract!(
-    are_read_as_they_were_written,
-    are_replaced_at_their_revision,
-    that_are_idle_are_found_oldest_first,
-    are_listed_newest_first,
+contract_tests!(
+    streams_are_read_back_unchanged,
+    stream_is_updated_at_expected_revision,
+    idle_streams_are_found_oldest_first,
+    streams_are_listed_newest_first,
 );
 
 fn full(id: &str, state: StreamState) -> Stream {
     Stream {
         id: stream_id(id),
-        owner: owner("somebody"),
+        owner: owner("other-owner"),
         participants: vec!["a".to_owned(), String::new(), "b, c".to_owned()],
         state,
         metadata: Some(Metadata::new(json("{ \"a\" : 1 }")).unwrap()),
-        created_at: at(-9),
-        updated_at: at(4),
-        closed_at: Some(at(5)),
+        created_at: time_at(-9),
+        updated_at: time_at(4),
+        closed_at: Some(time_at(5)),
         revision: 9,
         seq: 12,
     }
 }
 
-async fn are_read_as_they_were_written(on: Engine) {
+async fn streams_are_read_back_unchanged(on: Engine) {
     let store = on.node().await;
     assert_eq!(store.stream(&stream_id("none")).await.unwrap(), None);
     let mut streams = vec![
@@ -48,7 +50,7 @@ async fn are_read_as_they_were_written(on: Engine) {
     }
 }
 
-async fn are_replaced_at_their_revision(on: Engine) {
+async fn stream_is_updated_at_expected_revision(on: Engine) {
     let store = on.node().await;
     let first = stream("s");
     let ops = vec![create_stream(&first)];
@@ -71,12 +73,12 @@ async fn are_replaced_at_their_revision(on: Engine) {
     assert_eq!(store.stream(&first.id).await.unwrap(), Some(third));
 }
 
-async fn that_are_idle_are_found_oldest_first(on: Engine) {
+async fn idle_streams_are_found_oldest_first(on: Engine) {
     let store = on.node().await;
     let used = |id: &str, state: StreamState, updated_at: i64| Stream {
         state,
-        updated_at: at(updated_at),
-        closed_at: (state == StreamState::Closed).then(|| at(updated_at)),
+        updated_at: time_at(updated_at),
+        closed_at: (state == StreamState::Closed).then(|| time_at(updated_at)),
         ..stream(id)
     };
     let streams = [
@@ -96,29 +98,29 @@ async fn that_are_idle_are_found_oldest_first(on: Engine) {
         (1_000, 2, &["c", "a"]),
         (1_000, 0, &[]),
     ] {
-        let idle = store.idle_streams(at(before), limit).await.unwrap();
+        let idle = store.idle_streams(time_at(before), limit).await.unwrap();
         let ids: Vec<_> = idle.iter().map(|stream| stream.id.as_str()).collect();
         assert_eq!(ids, expected, "{before} {limit}");
     }
-    let idle = store.idle_streams(at(11), 9).await.unwrap();
+    let idle = store.idle_streams(time_at(11), 9).await.unwrap();
     assert_eq!(idle, [streams[3].clone()]);
-    // Something happens on it: it is no longer idle.
+    // An update makes it no longer idle.
     let busy = Stream {
-        updated_at: at(500),
+        updated_at: time_at(500),
         revision: 2,
         ..streams[3].clone()
     };
     let ops = vec![update_stream(&busy)];
     store.commit(commit(ops)).await.unwrap();
-    assert_eq!(store.idle_streams(at(11), 9).await.unwrap(), []);
+    assert_eq!(store.idle_streams(time_at(11), 9).await.unwrap(), []);
 }
 
-async fn are_listed_newest_first(on: Engine) {
+async fn streams_are_listed_newest_first(on: Engine) {
     let store = on.node().await;
     let used = |id: &str, state: StreamState, updated_at: i64| Stream {
         state,
-        updated_at: at(updated_at),
-        closed_at: (state == StreamState::Closed).then(|| at(updated_at)),
+        updated_at: time_at(updated_at),
+        closed_at: (state == StreamState::Closed).then(|| time_at(updated_at)),
         ..stream(id)
     };
     let streams = [
@@ -140,8 +142,8 @@ async fn are_listed_newest_first(on: Engine) {
         (true, None, 0, &[]),
     ] {
         let query = StreamQuery {
-            closed,
-            before: before.map(at),
+            is_closed: closed,
+            before: before.map(time_at),
             limit,
         };
         let found = store.streams(&query).await.unwrap();

@@ -1,13 +1,13 @@
-//! The hub on a real store: what happens, seen from outside.
+//! Tests of the hub on a real store, through its public interface.
 
-/// Runs each of these functions on every engine, as a test of its own.
+/// Defines each of these functions as one test per store engine.
 macro_rules! on_both_engines {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name(crate::hub::World::new().await).await;
+                    super::$name(crate::hub::HubFixture::new().await).await;
                 }
             )+
         }
@@ -15,18 +15,18 @@ macro_rules! on_both_engines {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name(crate::hub::World::on_postgres().await).await;
+                    super::$name(crate::hub::HubFixture::on_postgres().await).await;
                 }
             )+
         }
     };
 }
 
-mod addresses;
-mod answers;
-mod mail;
-mod pushes;
+mod fetch_urls;
+mod inbox_outbox;
+mod push_subscriptions;
 mod runs;
+mod stream_answers;
 mod streams;
 mod tasks;
 mod topics;
@@ -34,8 +34,8 @@ mod watch;
 
 use interzone_hub::ports::Store;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Clock, Hub, IdSource, Limits, Outcome, Output, RandomIds,
-    Registry, Run, Turn, TurnStart,
+    Agent, AgentError, AgentInfo, Caller, Clock, Hub, IdSource, Limits, RandomIds, Registry, Run,
+    Turn, TurnOutcome, TurnOutput, TurnStart,
 };
 use interzone_protocol::vocab::{AgentId, PrincipalId, Timestamp};
 use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
@@ -46,54 +46,54 @@ use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A clock that moves when told to.
-struct TestClock(AtomicI64);
+/// Clock that is advanced by the test.
+struct ManualClock(AtomicI64);
 
-impl Clock for TestClock {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
 }
 
-/// An agent that is only ever routed to: the tests do its work by hand.
-struct Named(AgentInfo);
+/// Agent that is only a routing target: the tests perform its work themselves.
+struct RoutingOnlyAgent(AgentInfo);
 
 #[async_trait::async_trait]
-impl Agent for Named {
+impl Agent for RoutingOnlyAgent {
     fn info(&self) -> &AgentInfo {
         &self.0
     }
 
-    async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        Ok(Outcome::Completed {
+    async fn run(&self, _: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
+        Ok(TurnOutcome::Completed {
             message: None,
             direct: false,
         })
     }
 }
 
-/// A hub on a store of its own.
-struct World {
+/// Hub on a store of its own.
+struct HubFixture {
     hub: Hub,
-    clock: Arc<TestClock>,
+    clock: Arc<ManualClock>,
     _folder: Option<tempfile::TempDir>,
 }
 
-impl World {
+impl HubFixture {
     async fn new() -> Self {
-        Self::with(Limits::default()).await
+        Self::with_limits(Limits::default()).await
     }
 
-    async fn with(limits: Limits) -> Self {
+    async fn with_limits(limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hub.db");
         let store = SqliteStore::open(&path, SqliteOptions::default())
             .await
             .unwrap();
-        Self::on(Arc::new(store), limits, Some(folder))
+        Self::with_store(Arc::new(store), limits, Some(folder))
     }
 
-    /// In a schema of its own, which goes with the server.
+    /// Uses a new schema, which is dropped with the server.
     async fn on_postgres() -> Self {
         let options = PostgresOptions {
             schema: format!("hub_{:016x}", RandomIds.random()),
@@ -104,14 +104,18 @@ impl World {
         let store = PostgresStore::connect(&postgres_url(), options)
             .await
             .unwrap();
-        Self::on(Arc::new(store), Limits::default(), None)
+        Self::with_store(Arc::new(store), Limits::default(), None)
     }
 
-    fn on(store: Arc<dyn Store>, limits: Limits, folder: Option<tempfile::TempDir>) -> Self {
-        let clock = Arc::new(TestClock(AtomicI64::new(1_700_000_000_000)));
+    fn with_store(
+        store: Arc<dyn Store>,
+        limits: Limits,
+        folder: Option<tempfile::TempDir>,
+    ) -> Self {
+        let clock = Arc::new(ManualClock(AtomicI64::new(1_700_000_000_000)));
         let mut agents = Registry::default();
         for id in ["demo", "other"] {
-            agents.add(Arc::new(Named(AgentInfo {
+            agents.add(Arc::new(RoutingOnlyAgent(AgentInfo {
                 id: agent(id),
                 name: id.to_owned(),
                 description: id.to_owned(),
@@ -127,19 +131,23 @@ impl World {
         }
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance_clock(&self, time: Duration) {
         self.clock
             .0
             .fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// What other nodes held is free: their process has gone, or their time is over.
-    async fn end_leases(&self) {
-        self.pass(LEASE + Duration::from_secs(1));
-        self.hub.store().take_over(self.hub.now()).await.unwrap();
+    /// Lets the leases of all nodes expire and releases their claims.
+    async fn expire_leases(&self) {
+        self.advance_clock(LEASE + Duration::from_secs(1));
+        self.hub
+            .store()
+            .release_stale_claims(self.hub.now())
+            .await
+            .unwrap();
     }
 
-    /// The one run that can be claimed.
+    /// Claims the only claimable run.
     async fn claim(&self, node: &str) -> Arc<Run> {
         let mut runs = self
             .hub
@@ -150,7 +158,7 @@ impl World {
         runs.remove(0)
     }
 
-    async fn claims_nothing(&self, node: &str) -> bool {
+    async fn has_no_claimable_work(&self, node: &str) -> bool {
         self.hub
             .claim(node, vec![(agent("demo"), 1)], LEASE)
             .await
@@ -161,11 +169,11 @@ impl World {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "test.sh tells where its server is"
+    reason = "test.sh exports the address of its server"
 )]
 pub(crate) fn postgres_url() -> String {
     std::env::var("INTERZONE_TEST_POSTGRES").expect(
-        "INTERZONE_TEST_POSTGRES names no PostgreSQL server: run ./test.sh --only test, or \
+        "INTERZONE_TEST_POSTGRES is not set: run ./test.sh --only test, or \
          eval \"$(scripts/postgres.sh start)\" first",
     )
 }
@@ -182,16 +190,16 @@ fn operator() -> Caller {
     Caller::operator(PrincipalId::new("operator").unwrap())
 }
 
-async fn turn(run: &Run) -> Turn {
-    match run.begin().await.unwrap() {
+async fn start_turn(run: &Run) -> Turn {
+    match run.start_turn().await.unwrap() {
         TurnStart::Turn(turn) => *turn,
-        TurnStart::Nothing => panic!("there should be a turn"),
+        TurnStart::NothingToDo => panic!("there should be a turn"),
     }
 }
 
-fn completed(text: &str) -> Outcome {
+fn completed_outcome(text: &str) -> TurnOutcome {
     let message = Some(interzone_protocol::vocab::Message::agent_text(text));
-    Outcome::Completed {
+    TurnOutcome::Completed {
         message,
         direct: false,
     }

@@ -1,50 +1,50 @@
-//! Journeys through the real binary: real TLS, real tokens, real peers. Each starts a zone of its own
-//! in a folder of its own and looks at it from outside, as callers, issuers, receivers and operators
-//! do. Of the product only the binary and its SDK may be named here, nothing of its inside.
+//! End-to-end tests through the real binary, with real TLS, tokens and third-party peers. Each test starts its own zone
+//! in its own folder and observes it from outside, as callers, issuers, webhook receivers and operators do. Only the
+//! binary and its SDK may be used here, no internals.
 
 mod balancer;
 mod certificates;
+mod mock_server;
 pub(crate) mod peers;
+mod rpc;
+mod sse;
 mod tokens;
-mod watching;
-mod web;
-mod wire;
-mod zone;
+mod zone_process;
 
 mod agentcore;
 mod agents;
 mod bad_input;
 mod browser;
+mod cli;
 mod consent;
 mod console;
 mod crash;
 mod examples;
-mod floods;
-mod forged;
-mod login;
-mod models;
-mod newcomer;
+mod external_issuer;
+mod forged_tokens;
+mod http2_floods;
+mod http_edge_cases;
+mod llm;
 mod nodes;
-mod odd_http;
 mod operators;
-mod pairs;
+mod request_log;
 mod sdk;
+mod shutdown;
 mod slack;
-mod slow;
-mod stop;
-mod streams;
+mod slow_clients;
+mod watches;
 mod webhooks;
 
 use std::time::Duration;
 
-/// How long anything may take before the test says that it never comes. Far above what it takes, for
-/// the machine may be busy; below the limit of the test runner, so that the failure has words.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Timeout of every wait. Far above what is needed, because the machine may be busy; below the limit of the test runner,
+/// so that the failure names what was waited for.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// What `future` gives, or a failure that says what was waited for.
-async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+/// Returns the future's output, or panics with what was waited for.
+async fn within_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(WAIT_TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: not within {PATIENCE:?}"),
+        Err(_) => panic!("timed out after {WAIT_TIMEOUT:?}: {what}"),
     }
 }

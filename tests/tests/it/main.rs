@@ -1,6 +1,6 @@
-//! The end-to-end tests: one binary, real parts.
+//! End-to-end tests: one binary, real components.
 
-#[cfg(test)] // so that the lints know these files for tests
+#[cfg(test)] // so that the lints treat these files as tests
 mod console;
 #[cfg(test)]
 mod file_reader;
@@ -23,7 +23,7 @@ mod zone;
 #[cfg(test)]
 mod zone_contract;
 
-/// A program of `examples/`, which is built with these tests.
+/// Returns the path of a program of `examples/`, which is built together with these tests.
 #[cfg(test)]
 fn example(name: &str) -> std::path::PathBuf {
     let tests = std::env::current_exe().unwrap();
@@ -31,7 +31,7 @@ fn example(name: &str) -> std::path::PathBuf {
     let program = built.join(name);
     assert!(
         program.exists(),
-        "{} is not there: cargo build -p interzone-tests --examples",
+        "{} does not exist: cargo build -p interzone-tests --examples",
         program.display()
     );
     program

@@ -1,10 +1,10 @@
-//! Slack's own SDKs against the playground, so that it is not its own only judge: what they accept, Slack
-//! would have said. Of the product only the playground may be named here.
+//! Slack's own SDKs against the playground, as an independent check of its fidelity: the SDKs accept only what
+//! Slack would have sent. Of the product only the playground may be named here.
 
 mod javascript;
 mod python;
 
 use std::time::Duration;
 
-/// How long anything may take before the test says that it never comes.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Timeout of any single wait in these tests.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(40);

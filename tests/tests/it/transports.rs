@@ -1,22 +1,22 @@
-//! One contract over every way to a zone, and a zone as an agent of another.
+//! One contract test over every transport to a zone, and a zone as an agent of another zone.
 
 mod agentcore;
 mod contract;
-mod place;
 mod remote;
+mod zone_fixture;
 
-use place::Place;
 use std::sync::Arc;
+use zone_fixture::TransportFixture;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds_in_process() {
-    let place = Place::demo().await;
-    contract::holds(&place.in_process()).await;
+async fn in_process_transport_meets_contract() {
+    let place = TransportFixture::with_demo_agent().await;
+    contract::check(&place.in_process_client()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds_over_https() {
-    let place = Arc::new(Place::demo().await);
+async fn https_transport_meets_contract() {
+    let place = Arc::new(TransportFixture::with_demo_agent().await);
     let url = place.listen().await;
-    contract::holds(&place.https(&url)).await;
+    contract::check(&place.https_client(&url)).await;
 }

@@ -1,69 +1,71 @@
-//! The Verification Zone between a workspace and an agent: a real store, real requests, a Slack that is
-//! strict and breaks when told to, and an agent that counts how often it is asked.
+//! The Verification Zone between a Slack workspace and an agent: a real store, real requests, a strict Slack
+//! emulation with injected faults, and an agent that counts its calls.
 
-mod agent;
-mod asking;
 mod crashes;
-mod doors;
-mod pressed;
+mod deferral;
+mod fake_agent;
+mod http;
+mod overload;
+mod questions;
 mod stopping;
-mod waiting;
-mod workers;
+mod two_nodes;
 
-use agent::Agent;
+use fake_agent::FakeAgent;
 use interzone_client::Client;
 use interzone_edge::audit::Audit;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
-use interzone_edge::tls::{Trust, install_provider};
+use interzone_edge::tls::{TrustRoots, install_provider};
 use interzone_hub::ports::Store;
 use interzone_hub::{Hub, IdSource, Limits, RandomIds, Registry, SystemClock};
-use interzone_playground::{Message, Playground, PlaygroundOptions, seed};
+use interzone_playground::{Playground, PlaygroundMessage, PlaygroundOptions, seed};
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
-use interzone_verification::intake::Rules;
+use interzone_verification::intake::QuestionRules;
 use interzone_verification::policy::Policy;
 use interzone_verification::slack::api::Slack;
-use interzone_verification::slack::tokens::{BotToken, Tokens, TokensOptions};
+use interzone_verification::slack::tokens::{BotToken, SlackTokenOptions, SlackTokens};
 use interzone_verification::workers::{WorkerOptions, Workers};
-use interzone_verification::{AskOptions, GateOptions, ReplyOptions, Zone, ZoneOptions, router};
+use interzone_verification::{
+    AskOptions, GateOptions, ReplyOptions, VerificationOptions, VerificationState, router,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of any single wait in these tests.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What differs from one test to the next.
+/// Parameters of the zone under test.
 #[derive(Clone)]
-struct Setup {
+struct VerificationSetup {
     teams: Vec<String>,
     channels: Vec<String>,
     users: Vec<String>,
     per_minute: u32,
-    rules: Rules,
+    rules: QuestionRules,
     ask: AskOptions,
     workers: WorkerOptions,
     limits: HttpLimits,
 }
 
-impl Default for Setup {
+impl Default for VerificationSetup {
     fn default() -> Self {
-        let everybody = || vec!["*".to_owned()];
+        let any = || vec!["*".to_owned()];
         let mut workers = WorkerOptions::default();
-        // A crash is made up for at once, and nobody waits for the second try.
-        for channel in [&mut workers.asks, &mut workers.posts, &mut workers.errands] {
-            channel.retry.first = Duration::from_millis(5);
-            channel.retry.longest = Duration::from_millis(50);
+        // Short retry delays, so that tests need not wait for the second attempt.
+        for channel in [&mut workers.asks, &mut workers.posts, &mut workers.jobs] {
+            channel.retry.initial_delay = Duration::from_millis(5);
+            channel.retry.max_delay = Duration::from_millis(50);
         }
         Self {
-            teams: everybody(),
-            channels: everybody(),
-            users: everybody(),
+            teams: any(),
+            channels: any(),
+            users: any(),
             per_minute: 0,
-            rules: Rules::default(),
+            rules: QuestionRules::default(),
             ask: AskOptions::default(),
             workers,
             limits: HttpLimits::default(),
@@ -71,9 +73,9 @@ impl Default for Setup {
     }
 }
 
-/// A node that runs.
-struct Node {
-    zone: Zone,
+/// Running node.
+struct VerificationNode {
+    zone: VerificationState,
     hub: Hub,
     workers: Workers,
     url: String,
@@ -82,17 +84,17 @@ struct Node {
 }
 
 /// A workspace, an agent, a store, and the zone between them.
-struct World {
+struct VerificationFixture {
     playground: Playground,
-    agent: Arc<Agent>,
+    agent: Arc<FakeAgent>,
     store: Arc<dyn Store>,
-    setup: Setup,
-    node: Option<Node>,
+    setup: VerificationSetup,
+    node: Option<VerificationNode>,
     audit: std::path::PathBuf,
     _folder: tempfile::TempDir,
 }
 
-/// A node's own way to PostgreSQL.
+/// Opens a connection pool of a node's own to PostgreSQL.
 async fn postgres(schema: &str) -> Arc<PostgresStore> {
     let options = PostgresOptions {
         schema: schema.to_owned(),
@@ -103,29 +105,33 @@ async fn postgres(schema: &str) -> Arc<PostgresStore> {
     Arc::new(store.unwrap())
 }
 
-impl World {
+impl VerificationFixture {
     async fn new() -> Self {
-        Self::with(Setup::default()).await
+        Self::with_setup(VerificationSetup::default()).await
     }
 
-    async fn with(setup: Setup) -> Self {
+    async fn with_setup(setup: VerificationSetup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("verification.db");
         let store = SqliteStore::open(&path, SqliteOptions::default());
         let store = Arc::new(store.await.unwrap());
-        Self::on(store, setup, folder).await
+        Self::with_store(store, setup, folder).await
     }
 
-    /// On PostgreSQL, in a schema of its own; and the schema's name, for further nodes.
-    async fn on_postgres(setup: Setup) -> (Self, Arc<PostgresStore>, String) {
+    /// Uses PostgreSQL with a schema of its own; returns the schema's name too, for further nodes.
+    async fn with_postgres(setup: VerificationSetup) -> (Self, Arc<PostgresStore>, String) {
         let schema = format!("verification_{:016x}", RandomIds.random());
         let store = postgres(&schema).await;
         let folder = tempfile::tempdir().unwrap();
-        let world = Self::on(store.clone(), setup, folder).await;
+        let world = Self::with_store(store.clone(), setup, folder).await;
         (world, store, schema)
     }
 
-    async fn on(store: Arc<dyn Store>, setup: Setup, folder: tempfile::TempDir) -> Self {
+    async fn with_store(
+        store: Arc<dyn Store>,
+        setup: VerificationSetup,
+        folder: tempfile::TempDir,
+    ) -> Self {
         install_provider();
         let playground = Playground::start(PlaygroundOptions::default()).await;
         let mut world = Self {
@@ -137,24 +143,24 @@ impl World {
             audit: folder.path().join("audit.log"),
             _folder: folder,
         };
-        world.start().await;
+        world.start_node().await;
         world
     }
 
-    /// Starts a node, as after the last one has died.
-    async fn start(&mut self) {
-        let node = self.node().await;
+    /// Starts a node, as after a crash of the last one.
+    async fn start_node(&mut self) {
+        let node = self.new_node().await;
         let events = format!("{}/slack/events", node.url);
         let actions = format!("{}/slack/interactions", node.url);
         self.playground.send_to(&events, &actions).unwrap();
         self.node = Some(node);
     }
 
-    async fn node(&self) -> Node {
-        self.node_on(self.store.clone()).await
+    async fn new_node(&self) -> VerificationNode {
+        self.new_node_with_store(self.store.clone()).await
     }
 
-    async fn node_on(&self, store: Arc<dyn Store>) -> Node {
+    async fn new_node_with_store(&self, store: Arc<dyn Store>) -> VerificationNode {
         let setup = &self.setup;
         let hub = Hub::new(
             store,
@@ -163,13 +169,13 @@ impl World {
             Registry::default(),
             Limits::default(),
         );
-        hub.store().take_over(hub.now()).await.unwrap();
+        hub.store().release_stale_claims(hub.now()).await.unwrap();
         let secrets = PlaygroundOptions::default();
-        let slack = Slack::new(&self.playground.api_url(), &Trust::system()).unwrap();
+        let slack = Slack::new(&self.playground.api_url(), &TrustRoots::system()).unwrap();
         let token = BotToken::new(secrets.bot_token.expose()).unwrap();
-        let tokens = Tokens::new(
+        let tokens = SlackTokens::new(
             slack.clone(),
-            TokensOptions {
+            SlackTokenOptions {
                 file: Some(token),
                 installs: None,
                 clock: Arc::new(SystemClock),
@@ -178,7 +184,7 @@ impl World {
         let client = Client::builder("https://execution.test").transport(self.agent.transport());
         let metrics = Arc::new(Metrics::new());
         let stop = CancellationToken::new();
-        let zone = Zone::new(ZoneOptions {
+        let zone = VerificationState::new(VerificationOptions {
             hub: hub.clone(),
             slack,
             tokens,
@@ -208,7 +214,7 @@ impl World {
         let workers = Workers::start(&zone, &setup.workers, &CancellationToken::new());
         let serving = listener.serve(router(zone.clone()), stop.clone(), Duration::ZERO);
         let serving = tokio::spawn(serving);
-        Node {
+        VerificationNode {
             zone,
             hub,
             workers,
@@ -218,85 +224,90 @@ impl World {
         }
     }
 
-    fn running(&self) -> &Node {
+    fn running_node(&self) -> &VerificationNode {
         self.node.as_ref().unwrap()
     }
 
-    /// Cuts everything off as it is.
+    /// Aborts the node without a shutdown.
     async fn crash(&mut self) {
         let node = self.node.take().unwrap();
         drop(node.workers);
         node.stop.cancel();
         node.serving.await.unwrap();
         drop(node.zone);
-        // The loops end at their next chance, which is this one.
+        // The loops end at their next poll.
         tokio::task::yield_now().await;
     }
 
-    /// Ends it in good order.
-    async fn close(&mut self, grace: Duration) {
+    /// Shuts the node down in order.
+    async fn shut_down(&mut self, grace: Duration) {
         let node = self.node.take().unwrap();
         node.stop.cancel();
         node.workers.join(grace).await;
         node.serving.await.unwrap();
     }
 
-    /// What the bot said in a thread.
-    fn answers(&self, channel: &str, thread: &str) -> Vec<Message> {
+    /// Messages of the bot in a thread.
+    fn answers(&self, channel: &str, thread: &str) -> Vec<PlaygroundMessage> {
         let thread = self.playground.thread(channel, thread);
         let ours = thread.into_iter();
         ours.filter(|message| message.user == seed::BOT_USER)
             .collect()
     }
 
-    /// Waits until a question has been seen to: its sign stands.
-    async fn sign(&self, channel: &str, ts: &str) -> String {
-        let found = self.playground.wait(PATIENCE, |workspace| {
+    /// Waits until a question is finished; returns the reaction that says how.
+    async fn wait_for_reaction(&self, channel: &str, ts: &str) -> String {
+        let found = self.playground.wait_for(WAIT_TIMEOUT, |workspace| {
             let message = workspace.message(channel, ts)?;
-            let ends = ["white_check_mark", "x", "octagonal_sign"];
+            let final_reactions = ["white_check_mark", "x", "octagonal_sign"];
             let mut names = message.reactions.iter().map(|reaction| &reaction.name);
-            names.find(|name| ends.contains(&name.as_str())).cloned()
+            names
+                .find(|name| final_reactions.contains(&name.as_str()))
+                .cloned()
         });
         match found.await {
             Some(sign) => sign,
             None => panic!(
-                "nothing stands there: {:#?}\n{:#?}",
+                "no final reaction: {:#?}\n{:#?}",
                 self.playground.thread(channel, ts),
                 self.playground
-                    .look(|workspace| workspace.calls().cloned().collect::<Vec<_>>())
+                    .inspect(|workspace| workspace.calls().cloned().collect::<Vec<_>>())
             ),
         }
     }
 
-    /// Waits until somebody alone was told something.
-    async fn told(&self, user: &str) -> String {
-        let found = self.playground.wait(PATIENCE, |workspace| {
-            let mut told = workspace.ephemerals();
-            told.find(|message| message.only_for.as_deref() == Some(user))
-                .map(Message::shown)
+    /// Waits for an ephemeral message to this user and returns its text.
+    async fn wait_for_ephemeral(&self, user: &str) -> String {
+        let found = self.playground.wait_for(WAIT_TIMEOUT, |workspace| {
+            let mut messages = workspace.ephemerals();
+            messages
+                .find(|message| message.visible_to.as_deref() == Some(user))
+                .map(PlaygroundMessage::displayed_text)
         });
-        found.await.expect("nothing was told")
+        found
+            .await
+            .expect("an ephemeral message before the timeout")
     }
 
-    /// Waits until nothing waits in the outbox any more.
-    async fn quiet(&self) {
-        let mut wakes = self.store.wakes();
+    /// Waits until the outbox is empty.
+    async fn wait_until_idle(&self) {
+        let mut changes = self.store.subscribe_changes();
         let settled = async {
             while self.store.outbox_depth().await.unwrap().0 > 0 {
-                // A hint may be lost, so it is looked at now and then as well.
-                let _ = tokio::time::timeout(Duration::from_millis(20), wakes.recv()).await;
+                // A change hint may be lost, so the depth is polled as well.
+                let _ = tokio::time::timeout(Duration::from_millis(20), changes.recv()).await;
             }
         };
-        let settled = tokio::time::timeout(PATIENCE, settled).await;
-        settled.expect("something still waits");
+        let settled = tokio::time::timeout(WAIT_TIMEOUT, settled).await;
+        settled.expect("an empty outbox before the timeout");
     }
 
-    /// What was audited, as soon as there is so much of it: lines are written beside everything else.
-    async fn audited(&self, count: usize) -> Vec<serde_json::Value> {
+    /// Returns the audit lines as soon as there are `count` of them: they are written asynchronously.
+    async fn wait_for_audit_lines(&self, count: usize) -> Vec<serde_json::Value> {
         let read = || -> Vec<serde_json::Value> {
             let text = std::fs::read_to_string(&self.audit).unwrap();
-            let whole = text.split_inclusive('\n');
-            let lines = whole.filter(|line| line.ends_with('\n'));
+            let pieces = text.split_inclusive('\n');
+            let lines = pieces.filter(|line| line.ends_with('\n'));
             lines
                 .map(|line| serde_json::from_str(line).unwrap())
                 .collect()
@@ -306,7 +317,7 @@ impl World {
                 tokio::task::yield_now().await;
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, waiting).await;
+        let waited = tokio::time::timeout(WAIT_TIMEOUT, waiting).await;
         let lines = read();
         assert!(waited.is_ok(), "{lines:?}");
         lines

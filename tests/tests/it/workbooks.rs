@@ -1,26 +1,26 @@
-//! Workbooks that agents make, read by a program of others: what it sees is what was asked for.
+//! Workbooks that agents generate, read by openpyxl: it must see what was requested.
 
 use crate::journeys::peers::run_python;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use interzone_execution::files::{FileRules, make};
+use interzone_execution::files::{FileRules, generate_file};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What openpyxl finds in the workbook that is made of these sheets.
-async fn seen(sheets: Value) -> Vec<Value> {
-    let asked = json!({"file_name": "w.xlsx", "sheets": sheets});
-    let made = make(
-        &serde_json::from_value(asked).unwrap(),
+/// Sheets as openpyxl reads them from the generated workbook.
+async fn read_back(sheets: Value) -> Vec<Value> {
+    let request = json!({"file_name": "w.xlsx", "sheets": sheets});
+    let generated = generate_file(
+        &serde_json::from_value(request).unwrap(),
         &FileRules::default(),
     );
-    let bytes = STANDARD.encode(made.unwrap().bytes);
-    let told = run_python("workbook.py", &[], Path::new("/dev/null"), &bytes).await;
-    serde_json::from_str(&told).unwrap()
+    let bytes = STANDARD.encode(generated.unwrap().bytes);
+    let output = run_python("workbook.py", &[], Path::new("/dev/null"), &bytes).await;
+    serde_json::from_str(&output).unwrap()
 }
 
-/// A number as Python writes it exactly.
-fn exactly(cell: &Value) -> f64 {
+/// Parses a number that Python wrote as an exact hexadecimal float.
+fn parse_hex_float(cell: &Value) -> f64 {
     assert_eq!(cell[0], "n", "{cell}");
     let hex = cell[1].as_str().unwrap();
     let (sign, hex) = match hex.strip_prefix('-') {
@@ -28,18 +28,18 @@ fn exactly(cell: &Value) -> f64 {
         None => (1.0, hex),
     };
     let (digits, exponent) = hex.strip_prefix("0x").unwrap().split_once('p').unwrap();
-    let (whole, fraction) = digits.split_once('.').unwrap();
-    let number = u64::from_str_radix(&format!("{whole}{fraction}"), 16).unwrap();
+    let (integer, fraction) = digits.split_once('.').unwrap();
+    let number = u64::from_str_radix(&format!("{integer}{fraction}"), 16).unwrap();
     let places = 4 * i32::try_from(fraction.len()).unwrap();
     let exponent: i32 = exponent.parse().unwrap();
-    // In two steps, so that the smallest ones do not become nothing on the way.
+    // In two steps, so that subnormal numbers do not underflow on the way.
     #[expect(clippy::cast_precision_loss, reason = "it has 53 bits")]
     let number = number as f64 * 2_f64.powi(-places);
     sign * number * 2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_are_texts_letter_by_letter() {
+async fn texts_are_read_back_unchanged() {
     let texts = [
         "plain",
         "a & b < c > \"d\" 'e' &amp; <![CDATA[x]]>",
@@ -64,7 +64,7 @@ async fn texts_are_texts_letter_by_letter() {
         "\u{7f}\u{85}\u{fffd}",
     ];
     let rows: Vec<Value> = texts.iter().map(|text| json!([text])).collect();
-    let sheets = seen(json!([{"name": "Texts", "rows": rows}])).await;
+    let sheets = read_back(json!([{"name": "Texts", "rows": rows}])).await;
     let rows = sheets[0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), texts.len());
     for (row, text) in rows.iter().zip(texts) {
@@ -73,14 +73,14 @@ async fn texts_are_texts_letter_by_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_xml_cannot_hold_breaks_no_file() {
+async fn characters_invalid_in_xml_are_escaped() {
     // openpyxl shows the escapes of Excel as they are stored.
     let rows = json!([
         ["a\u{0}b\u{1}c\u{1f}"],
         ["one\r\ntwo"],
         ["\u{fffe}\u{ffff}"]
     ]);
-    let sheets = seen(json!([{"rows": rows}])).await;
+    let sheets = read_back(json!([{"rows": rows}])).await;
     let expected = json!([
         [["s", "a_x0000_b_x0001_c_x001F_"]],
         [["s", "one_x000D_\ntwo"]],
@@ -90,7 +90,7 @@ async fn what_xml_cannot_hold_breaks_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_are_the_same_to_the_last_bit() {
+async fn numbers_are_read_back_bit_for_bit() {
     let numbers = [
         0.0,
         1.0,
@@ -107,28 +107,32 @@ async fn numbers_are_the_same_to_the_last_bit() {
         f64::MAX,
         f64::MIN_POSITIVE,
     ];
-    let sheets = seen(json!([{"rows": [numbers]}])).await;
+    let sheets = read_back(json!([{"rows": [numbers]}])).await;
     let row = sheets[0]["rows"][0].as_array().unwrap();
     assert_eq!(row.len(), numbers.len());
     for (cell, number) in row.iter().zip(numbers) {
-        assert_eq!(exactly(cell).to_bits(), number.to_bits(), "{number}");
+        assert_eq!(
+            parse_hex_float(cell).to_bits(),
+            number.to_bits(),
+            "{number}"
+        );
     }
-    // Longer ones would change, so they are texts.
+    // Integers beyond 53 bits would change, so they are written as text.
     let long = 9_007_199_254_740_993_u64;
-    let sheets = seen(json!([{"rows": [[long, -7]]}])).await;
+    let sheets = read_back(json!([{"rows": [[long, -7]]}])).await;
     let row = &sheets[0]["rows"][0];
     assert_eq!(row[0], json!(["s", "9007199254740993"]));
-    assert_eq!(exactly(&row[1]).to_bits(), (-7_f64).to_bits());
+    assert_eq!(parse_hex_float(&row[1]).to_bits(), (-7_f64).to_bits());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_cell_is_in_its_place() {
+async fn cells_are_at_their_positions() {
     let mut wide = vec![Value::Null; 16_384];
     wide[0] = json!(true);
     wide[26] = json!("AA");
     wide[16_383] = json!("XFD");
     let rows = json!([[], [null, "", false, "d"], [], [null], ["e"]]);
-    let sheets = seen(json!([{"rows": rows}, {"rows": [wide]}, {"rows": []}])).await;
+    let sheets = read_back(json!([{"rows": rows}, {"rows": [wide]}, {"rows": []}])).await;
     let none = json!(["n", null]);
     assert_eq!(
         sheets[0]["rows"],
@@ -150,7 +154,7 @@ async fn every_cell_is_in_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_sheets_have_their_names() {
+async fn hundred_sheets_keep_their_names() {
     let name = |number: usize| match number {
         0 => "it's \"R&D\" <1>".to_owned(),
         1 => "売上 🎉".to_owned(),
@@ -159,12 +163,15 @@ async fn a_hundred_sheets_have_their_names() {
     let sheets: Vec<Value> = (0..100)
         .map(|number| json!({"name": name(number), "rows": [["same", number]]}))
         .collect();
-    let sheets = seen(json!(sheets)).await;
+    let sheets = read_back(json!(sheets)).await;
     assert_eq!(sheets.len(), 100);
     for (number, sheet) in (0_u32..).zip(&sheets) {
         assert_eq!(sheet["name"], name(usize::try_from(number).unwrap()));
         let row = &sheet["rows"][0];
         assert_eq!(row[0], json!(["s", "same"]));
-        assert_eq!(exactly(&row[1]).to_bits(), f64::from(number).to_bits());
+        assert_eq!(
+            parse_hex_float(&row[1]).to_bits(),
+            f64::from(number).to_bits()
+        );
     }
 }

@@ -1,20 +1,21 @@
-//! The workers of a node on a real store: runs, leases, deliveries, shutdown.
+//! Workers of a node on a real store: runs, leases, deliveries, shutdown.
 
-mod at_hand;
-mod at_once;
 mod clocks;
-pub(crate) mod counting;
-mod memory;
+pub(crate) mod counting_store;
+mod direct_dispatch;
+mod example_programs;
+mod inline_answers;
+mod input_memory;
 mod outbox;
-mod programs;
 mod runs;
-mod shares;
 mod shutdown;
+mod slot_shares;
 
-use interzone_execution::workers::{Carried, Carrier, WorkerOptions, Workers};
+use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Caller, Clock, EventBody, Hub, HubError, Limits, NewTask,
-    OutboxEntry, Outcome, Output, RandomIds, Registry, Seen, Subject, SystemClock, Task, Turn,
+    OutboxEntry, RandomIds, Registry, Subject, SystemClock, Task, Turn, TurnOutcome, TurnOutput,
+    WatchItem,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId, TaskId, TaskState, Timestamp};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -27,50 +28,50 @@ use tokio::process::{Child, Command};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// A clock that moves when told to.
-struct TestClock(AtomicI64);
+/// Clock that is advanced by the test.
+struct ManualClock(AtomicI64);
 
-impl Clock for TestClock {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }
 }
 
-/// A store that several nodes share.
-struct Place {
+/// Store that several nodes share.
+struct WorkersFixture {
     store: Arc<SqliteStore>,
-    clock: Arc<TestClock>,
+    clock: Arc<ManualClock>,
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl WorkersFixture {
     async fn new() -> Self {
-        Self::with(SqliteOptions::default()).await
+        Self::with_options(SqliteOptions::default()).await
     }
 
-    /// With a store that says soon when it cannot get on.
-    async fn impatient() -> Self {
-        let patience = Duration::from_millis(50);
-        Self::with(SqliteOptions {
-            patience,
+    /// Uses a store with a short busy timeout.
+    async fn with_short_busy_timeout() -> Self {
+        let busy_timeout = Duration::from_millis(50);
+        Self::with_options(SqliteOptions {
+            busy_timeout,
             ..SqliteOptions::default()
         })
         .await
     }
 
-    async fn with(options: SqliteOptions) -> Self {
+    async fn with_options(options: SqliteOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hub.db");
         let store = SqliteStore::open(&path, options).await.unwrap();
         Self {
             store: Arc::new(store),
-            clock: Arc::new(TestClock(AtomicI64::new(1_700_000_000_000))),
+            clock: Arc::new(ManualClock(AtomicI64::new(1_700_000_000_000))),
             folder,
         }
     }
 
-    /// Has another program lock the store until what is given back is dropped.
-    async fn lock(&self) -> Child {
+    /// Has another process lock the store until the returned child is dropped.
+    async fn lock_store(&self) -> Child {
         let code = "import sqlite3, sys\n\
             c = sqlite3.connect('hub.db', isolation_level=None, timeout=60)\n\
             c.execute('BEGIN IMMEDIATE')\n\
@@ -84,25 +85,25 @@ impl Place {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let mut said = [0; 6];
+        let mut output = [0; 6];
         let stdout = child.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut said).await.unwrap();
-        assert_eq!(&said, b"locked");
+        stdout.read_exact(&mut output).await.unwrap();
+        assert_eq!(&output, b"locked");
         child
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance_clock(&self, time: Duration) {
         let millis = i64::try_from(time.as_millis()).unwrap();
         self.clock.0.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// A node whose time passes when it is told to.
-    fn hub(&self, agents: Vec<Arc<dyn Agent>>) -> Hub {
+    /// Node whose clock is advanced by the test.
+    fn hub_with_manual_clock(&self, agents: Vec<Arc<dyn Agent>>) -> Hub {
         self.hub_with(agents, self.clock.clone(), Limits::default())
     }
 
-    /// A node whose time passes by itself.
-    fn live_hub(&self, agents: Vec<Arc<dyn Agent>>) -> Hub {
+    /// Node on the system clock.
+    fn hub_with_system_clock(&self, agents: Vec<Arc<dyn Agent>>) -> Hub {
         self.hub_with(agents, Arc::new(SystemClock), Limits::default())
     }
 
@@ -114,63 +115,63 @@ impl Place {
     }
 }
 
-/// Settings for a node that does not let a test wait.
-fn quick(node: &str) -> WorkerOptions {
+/// Worker options with short intervals.
+fn quick_options(node: &str) -> WorkerOptions {
     WorkerOptions {
-        look_every: Duration::from_millis(10),
+        poll_interval: Duration::from_millis(10),
         stop_grace: Duration::from_millis(200),
         ..WorkerOptions::new(node)
     }
 }
 
-fn start(hub: &Hub, options: WorkerOptions) -> Workers {
+fn start_workers(hub: &Hub, options: WorkerOptions) -> Workers {
     let stop = CancellationToken::new();
     Workers::start(
         hub.clone(),
-        Arc::new(NoWebhooks),
+        Arc::new(RejectingDeliveryHandler),
         options,
         Arc::new(()),
         stop,
     )
 }
 
-struct NoWebhooks;
+struct RejectingDeliveryHandler;
 
 #[async_trait::async_trait]
-impl Carrier for NoWebhooks {
-    async fn carry(&self, _: &Hub, _: &OutboxEntry) -> Result<Carried, HubError> {
-        panic!("nothing should leave here");
+impl DeliveryHandler for RejectingDeliveryHandler {
+    async fn deliver(&self, _: &Hub, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        panic!("no delivery is expected");
     }
 }
 
-/// What an actor does, in the order in which it happens.
+/// Actions of a scripted agent, in the order in which they happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Did {
-    Begun(String, u32),
+enum AgentAction {
+    Started(String, u32),
     Finished(String),
-    /// It stopped because it was told to.
+    /// It stopped because its turn was canceled.
     Stopped(String),
-    /// It was cut off.
-    Cut(String),
+    /// Its future was dropped.
+    Dropped(String),
 }
 
-/// An agent that does as it is told: `wait` until it is told to stop, `hang` whatever it is told,
-/// `panic`, `break`, or wait at the gate and then finish.
-struct Actor {
+/// Agent that follows the message text: `wait` until canceled, `hang` ignoring cancellation, `panic`, `break`
+/// (return an error), or else wait for a permit and finish.
+struct ScriptedAgent {
     info: AgentInfo,
-    did: mpsc::UnboundedSender<Did>,
+    actions: mpsc::UnboundedSender<AgentAction>,
     gate: Arc<Semaphore>,
 }
 
-struct Stage {
-    actor: Arc<Actor>,
-    did: mpsc::UnboundedReceiver<Did>,
+struct AgentScript {
+    agent: Arc<ScriptedAgent>,
+    actions: mpsc::UnboundedReceiver<AgentAction>,
     gate: Arc<Semaphore>,
 }
 
-impl Stage {
+impl AgentScript {
     fn new(id: &str, concurrency: usize) -> Self {
-        let (did, seen) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         let gate = Arc::new(Semaphore::new(0));
         let info = AgentInfo {
             id: AgentId::new(id).unwrap(),
@@ -180,78 +181,81 @@ impl Stage {
             concurrency,
         };
         Self {
-            actor: Arc::new(Actor {
+            agent: Arc::new(ScriptedAgent {
                 info,
-                did,
+                actions: sender,
                 gate: gate.clone(),
             }),
-            did: seen,
+            actions: receiver,
             gate,
         }
     }
 
-    async fn next(&mut self) -> Did {
-        let next = tokio::time::timeout(Duration::from_secs(20), self.did.recv());
-        next.await.expect("something should happen").unwrap()
+    async fn next_action(&mut self) -> AgentAction {
+        let next = tokio::time::timeout(Duration::from_secs(20), self.actions.recv());
+        next.await.expect("an action before the timeout").unwrap()
     }
 
-    async fn begun(&mut self, text: &str, attempt: u32) {
-        assert_eq!(self.next().await, Did::Begun(text.to_owned(), attempt));
+    async fn expect_started(&mut self, text: &str, attempt: u32) {
+        assert_eq!(
+            self.next_action().await,
+            AgentAction::Started(text.to_owned(), attempt)
+        );
     }
 
-    fn nothing_more(&mut self) -> bool {
-        self.did.try_recv().is_err()
+    fn has_no_action(&mut self) -> bool {
+        self.actions.try_recv().is_err()
     }
 }
 
-/// Notices that its run is cut off.
-struct Cut(mpsc::UnboundedSender<Did>, Option<String>);
+/// Reports that the run's future was dropped.
+struct DropReporter(mpsc::UnboundedSender<AgentAction>, Option<String>);
 
-impl Drop for Cut {
+impl Drop for DropReporter {
     fn drop(&mut self) {
         if let Some(text) = self.1.take() {
-            let _ = self.0.send(Did::Cut(text));
+            let _ = self.0.send(AgentAction::Dropped(text));
         }
     }
 }
 
 #[async_trait::async_trait]
-impl Agent for Actor {
+impl Agent for ScriptedAgent {
     fn info(&self) -> &AgentInfo {
         &self.info
     }
 
-    async fn run(&self, turn: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
+    async fn run(&self, turn: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
         let text = turn.message.text();
-        let tell = |did: Did| {
-            let _ = self.did.send(did);
+        let report = |action: AgentAction| {
+            let _ = self.actions.send(action);
         };
-        tell(Did::Begun(text.clone(), turn.attempt));
-        let mut cut = Cut(self.did.clone(), Some(text.clone()));
+        report(AgentAction::Started(text.clone(), turn.attempt));
+        let mut drop_reporter = DropReporter(self.actions.clone(), Some(text.clone()));
         let error = |code| AgentError {
             code,
             detail: "secret detail".to_owned(),
         };
-        let ended = match text.as_str() {
+        let result = match text.as_str() {
             "wait" => {
-                turn.stop.cancelled().await;
-                tell(Did::Stopped(text.clone()));
+                turn.cancel_token.cancelled().await;
+                report(AgentAction::Stopped(text.clone()));
                 Err(error("agent_stopped"))
             }
             "hang" => std::future::pending().await,
-            "panic" => panic!("as told"),
+            "panic" => panic!("requested by the test"),
             "break" => Err(error("agent_broke")),
             _ => {
                 self.gate.acquire().await.unwrap().forget();
-                tell(Did::Finished(text.clone()));
-                Ok(Outcome::Completed {
+                report(AgentAction::Finished(text.clone()));
+                Ok(TurnOutcome::Completed {
                     message: Some(Message::agent_text(format!("did {text}"))),
                     direct: false,
                 })
             }
         };
-        cut.1 = None;
-        ended
+        drop_reporter.1 = None;
+        result
     }
 }
 
@@ -263,26 +267,28 @@ fn bob() -> Caller {
     Caller::new(PrincipalId::new("bob").unwrap())
 }
 
-async fn ask(hub: &Hub, text: &str) -> TaskId {
+async fn create_task(hub: &Hub, text: &str) -> TaskId {
     let new = NewTask::new(Message::user_text(text));
     hub.create_task(&alice(), new).await.unwrap().id
 }
 
-/// Watches a task until it has ended or waits for somebody. Answers all that happened.
-async fn ended(hub: &Hub, id: &TaskId) -> (Task, Vec<EventBody>) {
-    ended_after(hub, id, 0).await
+/// Watches a task until it is terminal or interrupted; returns it with all its events.
+async fn wait_until_ended(hub: &Hub, id: &TaskId) -> (Task, Vec<EventBody>) {
+    wait_until_ended_after(hub, id, 0).await
 }
 
-async fn ended_after(hub: &Hub, id: &TaskId, after: u64) -> (Task, Vec<EventBody>) {
+async fn wait_until_ended_after(hub: &Hub, id: &TaskId, after: u64) -> (Task, Vec<EventBody>) {
     let subject = Subject::Task(id.clone());
     let mut watch = hub.watch(&alice(), subject, after).await.unwrap();
     let mut log = Vec::new();
     loop {
-        let seen = tokio::time::timeout(Duration::from_secs(20), watch.next());
-        let Some(seen) = seen.await.expect("the task should end").unwrap() else {
+        let next = tokio::time::timeout(Duration::from_secs(20), watch.next());
+        let Some(item) = next.await.expect("the task should end").unwrap() else {
             break;
         };
-        let Seen::Event(event) = seen else { continue };
+        let WatchItem::Event(event) = item else {
+            continue;
+        };
         log.push(event.body.clone());
         if matches!(&event.body, EventBody::State { to, .. } if to.is_interrupted()) {
             break;
@@ -291,14 +297,14 @@ async fn ended_after(hub: &Hub, id: &TaskId, after: u64) -> (Task, Vec<EventBody
     (hub.task(&alice(), id).await.unwrap(), log)
 }
 
-/// What was said about the end of a task that failed.
-async fn why_failed(hub: &Hub, id: &TaskId) -> String {
-    let (task, _) = ended(hub, id).await;
+/// Status text of a failed task.
+async fn failure_text(hub: &Hub, id: &TaskId) -> String {
+    let (task, _) = wait_until_ended(hub, id).await;
     assert_eq!(task.state, TaskState::Failed);
     let detail = hub.task_detail(&alice(), id, 0, false).await.unwrap();
-    detail.status.unwrap().text()
+    detail.status_message.unwrap().text()
 }
 
-async fn call_off(hub: &Hub, id: &TaskId) {
+async fn cancel(hub: &Hub, id: &TaskId) {
     hub.cancel(&alice(), id, None).await.unwrap();
 }

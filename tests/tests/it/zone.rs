@@ -1,4 +1,4 @@
-//! The Execution Zone's doors, on a real store and with real tokens, without a network between.
+//! Execution Zone HTTP API on a real store with real tokens, without a network.
 
 mod batches;
 mod doors;
@@ -11,26 +11,29 @@ mod streams;
 mod watching;
 mod webhooks;
 
-use crate::workers::counting::Counting;
+use crate::workers::counting_store::CountingStore;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use interzone_edge::audit::Audit;
-use interzone_edge::auth::{AuthOptions, Authenticator, Keys};
+use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::issuer::{
-    Clients, Grant, Issuer, IssuerOptions, MemoryKeep, NewClient, Scope as IssuerScope,
+    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
+    ScopeDefinition as IssuerScope,
 };
 use interzone_edge::limits::HttpLimits;
-use interzone_edge::rate::RateLimiter;
+use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
-use interzone_edge::tls::{Trust, install_provider};
-use interzone_execution::{OPERATE_SCOPE, Operator, Zone, ZoneOptions, in_process, router};
+use interzone_edge::tls::{TrustRoots, install_provider};
+use interzone_execution::{
+    ExecutionOptions, ExecutionState, OPERATE_SCOPE, OperatorInfo, in_process, router,
+};
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Hub, Limits, Outcome, Output, RandomIds, Registry, Run,
-    SystemClock, Turn, TurnStart,
+    Agent, AgentError, AgentInfo, Hub, Limits, RandomIds, Registry, Run, SystemClock, Turn,
+    TurnOutcome, TurnOutput, TurnStart,
 };
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::Scope;
@@ -44,13 +47,13 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 const URL: &str = "https://zone.test";
-const LEASE: Duration = Duration::from_secs(30);
+const LEASE_DURATION: Duration = Duration::from_secs(30);
 
-/// An agent that is only ever routed to: the tests do its work by hand.
-struct Named(AgentInfo);
+/// Stub agent used for routing only; the tests do its work themselves.
+struct StubAgent(AgentInfo);
 
 #[async_trait::async_trait]
-impl Agent for Named {
+impl Agent for StubAgent {
     fn info(&self) -> &AgentInfo {
         &self.0
     }
@@ -63,21 +66,21 @@ impl Agent for Named {
         }
     }
 
-    fn back_in(&self) -> Option<Duration> {
+    fn retry_after(&self) -> Option<Duration> {
         (self.0.id.as_str() == "asleep").then_some(Duration::from_millis(6_100))
     }
 
-    async fn run(&self, _: Turn, _: Arc<dyn Output>) -> Result<Outcome, AgentError> {
-        Ok(Outcome::Completed {
+    async fn run(&self, _: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
+        Ok(TurnOutcome::Completed {
             message: None,
             direct: false,
         })
     }
 }
 
-/// What differs from one test to the next.
+/// Options of the fixture that vary between tests.
 #[derive(Default)]
-struct Setup {
+struct ZoneFixtureOptions {
     always_200: bool,
     per_minute: u32,
     limits: HttpLimits,
@@ -85,33 +88,37 @@ struct Setup {
     hub: Limits,
 }
 
-/// A zone with a store and an issuer of its own.
-struct World {
+/// An Execution Zone with its own store and issuer.
+struct ZoneFixture {
     hub: Hub,
-    store: Arc<Counting>,
+    store: Arc<CountingStore>,
     egress: Egress,
-    clients: Clients,
-    /// Decides how old tokens are.
+    clients: OAuthClients,
+    /// Clock that determines the age of tokens.
     clock: EdgeClock,
     stop: CancellationToken,
     call: RouterService,
-    /// A connection to the zone, without TLS and without a network.
+    /// Opens an in-memory connection to the zone, without TLS.
     connect: Box<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>,
     transport: interzone_client::InProcess,
     _folder: tempfile::TempDir,
 }
 
-type Reply = http::Response<Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>>;
+type BoxedResponse =
+    http::Response<Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type RouterService =
-    Box<dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+type RouterService = Box<
+    dyn Fn(Request<Full<Bytes>>) -> Pin<Box<dyn Future<Output = BoxedResponse> + Send>>
+        + Send
+        + Sync,
+>;
 
-impl World {
+impl ZoneFixture {
     async fn new() -> Self {
-        Self::with(Setup::default()).await
+        Self::with_options(ZoneFixtureOptions::default()).await
     }
 
-    async fn with(setup: Setup) -> Self {
+    async fn with_options(setup: ZoneFixtureOptions) -> Self {
         install_provider();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("zone.db");
@@ -127,9 +134,9 @@ impl World {
                 skills: Vec::new(),
                 concurrency: 4,
             };
-            agents.add(Arc::new(Named(info)));
+            agents.add(Arc::new(StubAgent(info)));
         }
-        let store = Counting::new(store);
+        let store = CountingStore::new(store);
         let hub = Hub::new(
             store.clone(),
             Arc::new(SystemClock),
@@ -137,8 +144,8 @@ impl World {
             agents,
             setup.hub,
         );
-        let clock = EdgeClock::set(EdgeClock::machine().unix());
-        let keep = Arc::new(MemoryKeep::new(clock.clone()));
+        let clock = EdgeClock::fixed(EdgeClock::system().unix());
+        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
         let mut scopes: Vec<_> = Scope::ALL.map(|scope| scope.name()).to_vec();
         scopes.push(OPERATE_SCOPE);
         let scopes = scopes.into_iter().map(|name| IssuerScope::new(name, ""));
@@ -146,14 +153,14 @@ impl World {
             clock: clock.clone(),
             ..IssuerOptions::new(URL, vec![URL.to_owned()], scopes.collect())
         };
-        let issuer = Issuer::open(keep.clone(), options).await.unwrap();
+        let issuer = Issuer::open(issuer_store.clone(), options).await.unwrap();
         let auth = Authenticator::new(AuthOptions {
             issuer: URL.to_owned(),
             audience: vec![URL.to_owned()],
-            keys: Keys::Local(Arc::new(issuer.clone())),
+            keys: KeyConfig::Local(Arc::new(issuer.clone())),
             introspection: None,
-            leeway: AuthOptions::LEEWAY,
-            trust: Trust::system(),
+            leeway: AuthOptions::DEFAULT_LEEWAY,
+            trust: TrustRoots::system(),
             clock: clock.clone(),
         })
         .unwrap();
@@ -164,7 +171,7 @@ impl World {
         .unwrap();
         let metrics = Arc::new(Metrics::new());
         let stop = CancellationToken::new();
-        let zone = Zone::new(ZoneOptions {
+        let zone = ExecutionState::new(ExecutionOptions {
             hub: hub.clone(),
             auth: Arc::new(auth),
             issuer: Some(issuer.router()),
@@ -174,15 +181,15 @@ impl World {
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
             audit: Audit::to_log(std::io::sink(), metrics.clone()).unwrap(),
-            pairs: None,
+            request_log: None,
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),
             always_200: setup.always_200,
-            batch: 1000,
-            sync_budget: ZoneOptions::SYNC_BUDGET,
+            batch_limit: 1000,
+            sync_budget: ExecutionOptions::SYNC_BUDGET,
             files: Arc::default(),
-            operator: Operator::default(),
+            operator: OperatorInfo::default(),
             checks: Vec::new(),
             stop: stop.clone(),
         });
@@ -196,7 +203,7 @@ impl World {
                 let executor = hyper_util::rt::TokioExecutor::new();
                 let server = hyper_util::server::conn::auto::Builder::new(executor);
                 let io = hyper_util::rt::TokioIo::new(ours);
-                // However the other side ends it is fine.
+                // Any way the client ends the connection is fine.
                 let _ = server.serve_connection_with_upgrades(io, served).await;
             });
             theirs
@@ -216,7 +223,7 @@ impl World {
             hub,
             store,
             egress,
-            clients: Clients::new(keep, clock.clone()),
+            clients: OAuthClients::new(issuer_store, clock.clone()),
             clock,
             stop,
             call,
@@ -226,7 +233,7 @@ impl World {
         }
     }
 
-    /// A token for a client of this name with all scopes of ACP.
+    /// Issues a token for the named client with all ACP scopes.
     async fn token(&self, name: &str) -> String {
         let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
         self.token_with(name, &all).await
@@ -237,12 +244,12 @@ impl World {
     }
 
     async fn token_and_secret(&self, name: &str, scopes: &[&str]) -> (String, String) {
-        let new = NewClient {
+        let new = NewOAuthClient {
             id: Some(name.to_owned()),
             name: name.to_owned(),
             scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
-            grants: vec![Grant::ClientCredentials],
-            ..NewClient::default()
+            grants: vec![GrantType::ClientCredentials],
+            ..NewOAuthClient::default()
         };
         let client = self.clients.add(new).await.unwrap();
         let secret = client.secret.unwrap();
@@ -261,7 +268,7 @@ impl World {
         (token, secret.expose().to_owned())
     }
 
-    /// Takes a token back, as its client may.
+    /// Revokes a token as its client.
     async fn revoke(&self, name: &str, secret: &str, token: &str) {
         let form = format!("client_id={name}&client_secret={secret}&token={token}");
         let request = Request::post("/oauth2/revoke")
@@ -297,7 +304,7 @@ impl World {
         self.send(request).await
     }
 
-    /// Calls a method, and gives the whole answer.
+    /// Calls a method and returns the full JSON-RPC response.
     async fn call(&self, token: &str, method: &str, params: Value) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let (_, _, body) = self.post(token, call.to_string()).await;
@@ -310,73 +317,77 @@ impl World {
         answer["result"].clone()
     }
 
-    /// Calls a method that must fail, and gives the code and the data of the error.
-    async fn fault(&self, token: &str, method: &str, params: Value) -> (ErrorCode, Value) {
+    /// Calls a method that must fail; returns the error's code and data.
+    async fn call_error(&self, token: &str, method: &str, params: Value) -> (ErrorCode, Value) {
         let answer = self.call(token, method, params).await;
-        (code_of(&answer), answer["error"]["data"].clone())
+        (error_code(&answer), answer["error"]["data"].clone())
     }
 
-    async fn code(&self, token: &str, method: &str, params: Value) -> ErrorCode {
-        self.fault(token, method, params).await.0
+    async fn call_error_code(&self, token: &str, method: &str, params: Value) -> ErrorCode {
+        self.call_error(token, method, params).await.0
     }
 
-    /// A new task; its id.
-    async fn create(&self, token: &str) -> String {
-        let params = json!({"initialMessage": text("hello")});
+    /// Creates a task and returns its id.
+    async fn create_task(&self, token: &str) -> String {
+        let params = json!({"initialMessage": user_message("hello")});
         let result = self.result(token, "tasks.create", params).await;
         result["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
-    /// The one run that can be claimed, with its turn.
-    async fn work(&self) -> (Arc<Run>, Turn) {
+    /// Claims the only claimable run and starts its turn.
+    async fn claim_run(&self) -> (Arc<Run>, Turn) {
         let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
-        let mut runs = self.hub.claim("node", wanted, LEASE).await.unwrap();
+        let mut runs = self
+            .hub
+            .claim("node", wanted, LEASE_DURATION)
+            .await
+            .unwrap();
         assert_eq!(runs.len(), 1, "one task should be claimable");
         let run = runs.remove(0);
-        match run.begin().await.unwrap() {
+        match run.start_turn().await.unwrap() {
             TurnStart::Turn(turn) => (run, *turn),
-            TurnStart::Nothing => panic!("there should be a turn"),
+            TurnStart::NothingToDo => panic!("there should be a turn"),
         }
     }
 
-    /// A watch; its first bytes come when something is there to be seen.
-    async fn watch(&self, path: &str, token: &str, last: Option<u64>) -> Events {
+    /// Opens an SSE watch; its body stays empty until there is an event.
+    async fn watch(&self, path: &str, token: &str, last_event_id: Option<u64>) -> SseReader {
         let mut request = Request::get(path).header("authorization", format!("Bearer {token}"));
-        if let Some(last) = last {
-            request = request.header("last-event-id", last.to_string());
+        if let Some(last_event_id) = last_event_id {
+            request = request.header("last-event-id", last_event_id.to_string());
         }
         let response = (self.call)(request.body(Full::default()).unwrap()).await;
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let data = response.into_body().into_data_stream();
-        Events {
+        SseReader {
             data: Box::pin(data.map(|piece| piece.unwrap())),
             text: String::new(),
         }
     }
 }
 
-/// Server-sent events as they come.
-struct Events {
+/// Reader of server-sent events.
+struct SseReader {
     data: Pin<Box<dyn futures_util::Stream<Item = Bytes> + Send>>,
     text: String,
 }
 
-/// One of them.
+/// A JSON-RPC notification received as a server-sent event.
 #[derive(Debug)]
-struct Sent {
+struct SseNotification {
     id: Option<u64>,
     method: String,
     params: Value,
 }
 
-impl Events {
-    /// The next one that says something; nothing when the server has ended the watch.
-    async fn next(&mut self) -> Option<Sent> {
+impl SseReader {
+    /// Returns the next event with data, or `None` when the server ended the watch.
+    async fn next(&mut self) -> Option<SseNotification> {
         loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.text = rest;
+            if let Some((event, remainder)) = self.text.split_once("\n\n") {
+                let (event, remainder) = (event.to_owned(), remainder.to_owned());
+                self.text = remainder;
                 let field = |name: &str| -> Vec<String> {
                     let lines = event.lines();
                     let values = lines.filter_map(|line| line.strip_prefix(&format!("{name}: ")));
@@ -386,23 +397,23 @@ impl Events {
                 if data.is_empty() {
                     continue;
                 }
-                let note: Value = serde_json::from_str(&data).unwrap();
-                assert_eq!(field("event"), [note["method"].as_str().unwrap()]);
-                return Some(Sent {
+                let notification: Value = serde_json::from_str(&data).unwrap();
+                assert_eq!(field("event"), [notification["method"].as_str().unwrap()]);
+                return Some(SseNotification {
                     id: field("id").first().map(|id| id.parse().unwrap()),
-                    method: note["method"].as_str().unwrap().to_owned(),
-                    params: note["params"].clone(),
+                    method: notification["method"].as_str().unwrap().to_owned(),
+                    params: notification["params"].clone(),
                 });
             }
             let wait = Duration::from_secs(20);
             let piece = tokio::time::timeout(wait, self.data.next())
                 .await
-                .expect("news")?;
+                .expect("an event before the timeout")?;
             self.text += std::str::from_utf8(&piece).unwrap();
         }
     }
 
-    async fn rest(mut self) -> Vec<Sent> {
+    async fn remaining(mut self) -> Vec<SseNotification> {
         let mut all = Vec::new();
         while let Some(sent) = self.next().await {
             all.push(sent);
@@ -411,19 +422,19 @@ impl Events {
     }
 }
 
-fn code_of(answer: &Value) -> ErrorCode {
+fn error_code(answer: &Value) -> ErrorCode {
     let code = answer["error"]["code"].as_i64();
     let code = code.unwrap_or_else(|| panic!("an error was expected: {answer}"));
     ErrorCode::new(i32::try_from(code).unwrap())
 }
 
-fn text(words: &str) -> Value {
-    json!({"role": "user", "parts": [{"type": "TextPart", "content": words}]})
+fn user_message(text: &str) -> Value {
+    json!({"role": "user", "parts": [{"type": "TextPart", "content": text}]})
 }
 
-fn completed(words: &str) -> Outcome {
-    Outcome::Completed {
-        message: Some(Message::agent_text(words)),
+fn completed(text: &str) -> TurnOutcome {
+    TurnOutcome::Completed {
+        message: Some(Message::agent_text(text)),
         direct: false,
     }
 }

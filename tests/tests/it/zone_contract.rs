@@ -1,37 +1,38 @@
-//! The contract between the zones, as somebody sees it who calls the Execution Zone: on a real store, with
-//! real tokens and workers, and agents that do what a test tells them.
+//! The contract between the zones, as a client of the Execution Zone sees it: on a real store, with real tokens
+//! and workers, and scripted agents.
 
 mod bad_input;
+mod call_stream;
 mod feedback;
-mod files;
-mod live;
-mod once;
+mod idempotency;
+mod output_files;
 mod requirements;
-mod settled;
+mod unspecified;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, StatusCode};
 use interzone_edge::audit::Audit;
-use interzone_edge::auth::{AuthOptions, Authenticator, Keys};
+use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::issuer::{
-    Clients, Grant, Issuer, IssuerOptions, MemoryKeep, NewClient, Scope as IssuerScope,
+    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
+    ScopeDefinition as IssuerScope,
 };
 use interzone_edge::limits::HttpLimits;
-use interzone_edge::rate::RateLimiter;
+use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
-use interzone_edge::tls::{Trust, install_provider};
+use interzone_edge::tls::{TrustRoots, install_provider};
 use interzone_execution::agents::DemoAgent;
+use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::{FileReader, FileRules, InputRules};
-use interzone_execution::intake::Intake;
-use interzone_execution::workers::{Carried, Carrier, WorkerOptions, Workers};
-use interzone_execution::{Operator, Zone, ZoneOptions, router};
+use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
+use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, router};
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, Outcome, Output, RandomIds,
-    Registry, SystemClock, Turn,
+    Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry,
+    SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{AgentId, Message};
@@ -45,37 +46,42 @@ use tokio_util::sync::CancellationToken;
 
 const URL: &str = "https://zone.test";
 const BOT_TOKEN: &str = "xoxb-very-secret-capability";
-const PATIENCE: Duration = Duration::from_secs(40);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
-type Script =
-    dyn Fn(Turn, Arc<dyn Output>) -> BoxFuture<'static, Result<Outcome, AgentError>> + Send + Sync;
+type AgentFn = dyn Fn(Turn, Arc<dyn TurnOutput>) -> BoxFuture<'static, Result<TurnOutcome, AgentError>>
+    + Send
+    + Sync;
 
-/// An agent that does what a test says.
-struct Actor {
+/// Agent that runs a closure of the test.
+struct ClosureAgent {
     info: AgentInfo,
-    script: Box<Script>,
+    script: Box<AgentFn>,
 }
 
 #[async_trait::async_trait]
-impl Agent for Actor {
+impl Agent for ClosureAgent {
     fn info(&self) -> &AgentInfo {
         &self.info
     }
 
-    async fn run(&self, turn: Turn, output: Arc<dyn Output>) -> Result<Outcome, AgentError> {
+    async fn run(
+        &self,
+        turn: Turn,
+        output: Arc<dyn TurnOutput>,
+    ) -> Result<TurnOutcome, AgentError> {
         (self.script)(turn, output).await
     }
 }
 
-/// An agent with this name and script.
-fn actor<F>(
+/// Creates an agent with this id and script.
+fn scripted_agent<F>(
     id: &str,
-    script: impl Fn(Turn, Arc<dyn Output>) -> F + Send + Sync + 'static,
+    script: impl Fn(Turn, Arc<dyn TurnOutput>) -> F + Send + Sync + 'static,
 ) -> Arc<dyn Agent>
 where
-    F: Future<Output = Result<Outcome, AgentError>> + Send + 'static,
+    F: Future<Output = Result<TurnOutcome, AgentError>> + Send + 'static,
 {
-    Arc::new(Actor {
+    Arc::new(ClosureAgent {
         info: AgentInfo {
             id: AgentId::new(id).unwrap(),
             name: id.to_owned(),
@@ -87,38 +93,38 @@ where
     })
 }
 
-fn demo() -> Arc<dyn Agent> {
+fn demo_agent() -> Arc<dyn Agent> {
     Arc::new(DemoAgent::new(AgentId::new("demo").unwrap(), 64))
 }
 
-fn said(words: &str) -> Outcome {
-    Outcome::Completed {
-        message: Some(Message::agent_text(words)),
+fn completed_with(text: &str) -> TurnOutcome {
+    TurnOutcome::Completed {
+        message: Some(Message::agent_text(text)),
         direct: true,
     }
 }
 
-/// What differs from one test to the next.
-struct Setup {
+/// Parameters of the zone under test.
+struct ZoneSetup {
     agents: Vec<Arc<dyn Agent>>,
     channels: Vec<(&'static str, &'static str)>,
-    budget: Duration,
+    sync_budget: Duration,
     files: FileRules,
     per_minute: u32,
     limits: HttpLimits,
-    /// Where the store is, if it is there already.
+    /// Existing folder of the store, if any.
     folder: Option<Arc<TempDir>>,
-    /// The store, if it is shared with another node.
+    /// Store shared with another node, if any.
     store: Option<Arc<SqliteStore>>,
     node: &'static str,
 }
 
-impl Default for Setup {
+impl Default for ZoneSetup {
     fn default() -> Self {
         Self {
-            agents: vec![demo()],
+            agents: vec![demo_agent()],
             channels: Vec::new(),
-            budget: PATIENCE,
+            sync_budget: WAIT_TIMEOUT,
             files: FileRules::default(),
             per_minute: 0,
             limits: HttpLimits::default(),
@@ -129,40 +135,40 @@ impl Default for Setup {
     }
 }
 
-struct NoWebhooks;
+struct NoDeliveryHandler;
 
 #[async_trait::async_trait]
-impl Carrier for NoWebhooks {
-    async fn carry(&self, _: &Hub, _: &OutboxEntry) -> Result<Carried, HubError> {
-        panic!("nothing should leave here");
+impl DeliveryHandler for NoDeliveryHandler {
+    async fn deliver(&self, _: &Hub, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        panic!("no delivery is expected");
     }
 }
 
-/// A zone that works.
-struct World {
+/// Running Execution Zone.
+struct ZoneFixture {
     hub: Hub,
     store: Arc<SqliteStore>,
     folder: Arc<TempDir>,
-    clients: Clients,
-    /// Decides how old tokens are.
+    clients: OAuthClients,
+    /// Clock by which token lifetimes are checked.
     clock: EdgeClock,
     stop: CancellationToken,
     workers: Option<Workers>,
-    router: Router,
-    /// A connection to the zone, without TLS and without a network.
+    router: RouterFn,
+    /// Opens a connection to the zone, without TLS and without a network.
     connect: Box<dyn Fn() -> tokio::io::DuplexStream + Send + Sync>,
 }
 
-type Router = Box<dyn Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync>;
-type Call = Request<http_body_util::Full<Bytes>>;
-type Reply = http::Response<futures_util::stream::BoxStream<'static, Bytes>>;
+type RouterFn = Box<dyn Fn(HttpRequest) -> BoxFuture<'static, StreamedResponse> + Send + Sync>;
+type HttpRequest = Request<http_body_util::Full<Bytes>>;
+type StreamedResponse = http::Response<futures_util::stream::BoxStream<'static, Bytes>>;
 
-impl World {
+impl ZoneFixture {
     async fn new() -> Self {
-        Self::with(Setup::default()).await
+        Self::with_setup(ZoneSetup::default()).await
     }
 
-    async fn with(setup: Setup) -> Self {
+    async fn with_setup(setup: ZoneSetup) -> Self {
         install_provider();
         let folder = setup
             .folder
@@ -191,11 +197,11 @@ impl World {
         let stop = CancellationToken::new();
         let workers = Workers::start(
             hub.clone(),
-            Arc::new(NoWebhooks),
+            Arc::new(NoDeliveryHandler),
             WorkerOptions {
-                intake: Some(Arc::new(Intake::new(
+                attachments: Some(Arc::new(AttachmentLoader::new(
                     Egress::new(&EgressOptions::default()).unwrap(),
-                    FileReader::new(crate::file_reader::program(), 4),
+                    FileReader::new(crate::file_reader::binary_path(), 4),
                     InputRules::default(),
                 ))),
                 ..WorkerOptions::new(setup.node)
@@ -203,26 +209,26 @@ impl World {
             Arc::new(()),
             stop.clone(),
         );
-        let clock = EdgeClock::set(EdgeClock::machine().unix());
-        let keep = Arc::new(MemoryKeep::new(clock.clone()));
+        let clock = EdgeClock::fixed(EdgeClock::system().unix());
+        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
         let scopes = Scope::ALL.map(|scope| IssuerScope::new(scope.name(), ""));
         let options = IssuerOptions {
             clock: clock.clone(),
             ..IssuerOptions::new(URL, vec![URL.to_owned()], scopes.into())
         };
-        let issuer = Issuer::open(keep.clone(), options).await.unwrap();
+        let issuer = Issuer::open(issuer_store.clone(), options).await.unwrap();
         let auth = Authenticator::new(AuthOptions {
             issuer: URL.to_owned(),
             audience: vec![URL.to_owned()],
-            keys: Keys::Local(Arc::new(issuer.clone())),
+            keys: KeyConfig::Local(Arc::new(issuer.clone())),
             introspection: None,
-            leeway: AuthOptions::LEEWAY,
-            trust: Trust::system(),
+            leeway: AuthOptions::DEFAULT_LEEWAY,
+            trust: TrustRoots::system(),
             clock: clock.clone(),
         });
         let metrics = Arc::new(Metrics::new());
         let audit = folder.path().join("audit.log");
-        let zone = Zone::new(ZoneOptions {
+        let zone = ExecutionState::new(ExecutionOptions {
             hub: hub.clone(),
             auth: Arc::new(auth.unwrap()),
             issuer: Some(issuer.router()),
@@ -232,15 +238,15 @@ impl World {
             limits: setup.limits,
             rate: RateLimiter::new(setup.per_minute, setup.per_minute),
             audit: Audit::to_file(&audit, metrics.clone()).unwrap(),
-            pairs: None,
+            request_log: None,
             metrics,
             metrics_public: false,
             public_url: URL.parse().unwrap(),
             always_200: false,
-            batch: 1000,
-            sync_budget: setup.budget,
+            batch_limit: 1000,
+            sync_budget: setup.sync_budget,
             files: Arc::new(setup.files),
-            operator: Operator::default(),
+            operator: OperatorInfo::default(),
             checks: Vec::new(),
             stop: stop.clone(),
         });
@@ -253,12 +259,12 @@ impl World {
                 let executor = hyper_util::rt::TokioExecutor::new();
                 let server = hyper_util::server::conn::auto::Builder::new(executor);
                 let io = hyper_util::rt::TokioIo::new(ours);
-                // However the other side ends it is fine.
+                // Any end of the connection by the client is fine.
                 let _ = server.serve_connection_with_upgrades(io, served).await;
             });
             theirs
         });
-        let router: Router = Box::new(move |request| {
+        let router: RouterFn = Box::new(move |request| {
             let routes = routes.clone();
             Box::pin(async move {
                 let Ok(reply) = tower::ServiceExt::oneshot(routes, request).await;
@@ -272,7 +278,7 @@ impl World {
             hub,
             store,
             folder,
-            clients: Clients::new(keep, clock.clone()),
+            clients: OAuthClients::new(issuer_store, clock.clone()),
             clock,
             stop,
             workers: Some(workers),
@@ -281,11 +287,11 @@ impl World {
         }
     }
 
-    /// Ends the zone as a node that leaves does, and gives its folder for the next.
-    async fn end(mut self) -> Arc<TempDir> {
+    /// Shuts the zone down in order; returns its folder for the next node.
+    async fn shut_down(mut self) -> Arc<TempDir> {
         self.stop.cancel();
         if let Some(workers) = self.workers.take() {
-            workers.join(PATIENCE).await;
+            workers.join(WAIT_TIMEOUT).await;
         }
         self.folder.clone()
     }
@@ -294,19 +300,19 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// A token for a client of this name with all scopes.
+    /// Issues a token for a client of this name with all scopes.
     async fn token(&self, name: &str) -> String {
         let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-        self.token_with(name, &all).await
+        self.token_with_scopes(name, &all).await
     }
 
-    async fn token_with(&self, name: &str, scopes: &[&str]) -> String {
-        let new = NewClient {
+    async fn token_with_scopes(&self, name: &str, scopes: &[&str]) -> String {
+        let new = NewOAuthClient {
             id: Some(name.to_owned()),
             name: name.to_owned(),
             scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
-            grants: vec![Grant::ClientCredentials],
-            ..NewClient::default()
+            grants: vec![GrantType::ClientCredentials],
+            ..NewOAuthClient::default()
         };
         let client = self.clients.add(new).await.unwrap();
         let form = format!(
@@ -323,18 +329,18 @@ impl World {
         answer["access_token"].as_str().unwrap().to_owned()
     }
 
-    async fn send(&self, request: Call) -> (StatusCode, HeaderMap, String) {
-        let reply = tokio::time::timeout(PATIENCE, async {
+    async fn send(&self, request: HttpRequest) -> (StatusCode, HeaderMap, String) {
+        let reply = tokio::time::timeout(WAIT_TIMEOUT, async {
             let (parts, body) = (self.router)(request).await.into_parts();
             let body: Vec<Bytes> = body.collect().await;
             (parts, body)
         });
-        let (parts, body) = reply.await.expect("an answer");
+        let (parts, body) = reply.await.expect("a response before the timeout");
         let body = String::from_utf8(body.concat()).unwrap();
         (parts.status, parts.headers, body)
     }
 
-    fn request(token: &str, body: impl Into<Bytes>) -> Call {
+    fn request(token: &str, body: impl Into<Bytes>) -> HttpRequest {
         Request::post("/jsonrpc")
             .header("content-type", "application/json")
             .header("authorization", format!("Bearer {token}"))
@@ -346,50 +352,52 @@ impl World {
         self.send(Self::request(token, body)).await
     }
 
-    /// Calls a method under an id, and gives the whole answer. It has exactly one of result and error,
-    /// the id that was sent, and an error has its word.
-    async fn call_as(&self, token: &str, id: Value, method: &str, params: Value) -> Value {
+    /// Calls a method under an id and returns the JSON-RPC response. It has exactly one of result and error and the
+    /// id that was sent, and an error has its error code.
+    async fn call_with_id(&self, token: &str, id: Value, method: &str, params: Value) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let (_, _, body) = self.post(token, call.to_string()).await;
         let answer: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(answer["id"], id);
-        checked(answer)
+        check_response(answer)
     }
 
     async fn call(&self, token: &str, method: &str, params: Value) -> Value {
-        self.call_as(token, json!(1), method, params).await
+        self.call_with_id(token, json!(1), method, params).await
     }
 
-    /// Has something done, and gives the result.
-    async fn ask(&self, token: &str, text: &str) -> Value {
+    /// Calls `execute_task` and returns its result.
+    async fn execute_task(&self, token: &str, text: &str) -> Value {
         let answer = self.call(token, "execute_task", params(text)).await;
         assert!(answer["error"].is_null(), "{text}: {answer}");
         answer["result"].clone()
     }
 
-    /// Has something done that fails, and gives the code and the data of the error.
-    async fn fault(&self, token: &str, method: &str, params: Value) -> (i64, Value) {
+    /// Calls a method that fails; returns the error's code and data.
+    async fn call_expecting_error(&self, token: &str, method: &str, params: Value) -> (i64, Value) {
         let answer = self.call(token, method, params).await;
         let code = answer["error"]["code"].as_i64();
         let code = code.unwrap_or_else(|| panic!("an error was expected: {answer}"));
         (code, answer["error"]["data"].clone())
     }
 
-    /// Asks until the task has come to an end.
-    async fn outcome(&self, token: &str, task: &Value) -> Value {
+    /// Waits until the task has ended; returns the result of `get_task_result`.
+    async fn wait_for_result(&self, token: &str, task: &Value) -> Value {
         let id = interzone_protocol::vocab::TaskId::new(task.as_str().unwrap()).unwrap();
         let caller = interzone_hub::Caller::operator("tests".parse().unwrap());
         let subject = interzone_hub::Subject::Task(id);
         let mut watch = self.hub.watch(&caller, subject, 0).await.unwrap();
         let all = async { while watch.next().await.unwrap().is_some() {} };
-        tokio::time::timeout(PATIENCE, all).await.expect("an end");
+        tokio::time::timeout(WAIT_TIMEOUT, all)
+            .await
+            .expect("the end of the task");
         let params = json!({"task_id": task});
         self.call(token, "get_task_result", params).await["result"].clone()
     }
 }
 
-/// An answer that keeps the rules of every answer.
-fn checked(answer: Value) -> Value {
+/// Asserts the invariants of every response and returns it.
+fn check_response(answer: Value) -> Value {
     assert_eq!(answer["jsonrpc"], "2.0");
     let has = |name: &str| answer.get(name).is_some();
     assert!(has("result") != has("error") && has("id"), "{answer}");
@@ -406,7 +414,7 @@ fn params(text: &str) -> Value {
     json!({"channel": "C1", "text": text, "bot_token": BOT_TOKEN})
 }
 
-/// The same with more members, or others.
+/// The same with further or replaced members.
 fn params_with(text: &str, more: &Value) -> Value {
     let mut params = params(text);
     let members = more.as_object().unwrap().clone();
@@ -414,6 +422,6 @@ fn params_with(text: &str, more: &Value) -> Value {
     params
 }
 
-fn call(id: &Value, params: &Value) -> Value {
+fn call_object(id: &Value, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "execute_task", "params": params})
 }

@@ -1,25 +1,28 @@
-//! The rule that documentation shows how to use a thing. It asks for an example, not for a good one.
+//! Rule that documentation of public items has an example.
 
-use crate::source::Source;
+use crate::source::SourceFile;
 use crate::tree::Finding;
 
-/// The crates that are used from their documentation alone.
-const SHOWN: &[&str] = &["jsonrpc/src/"];
+/// Crates whose users have only their documentation.
+const CHECKED_FOLDERS: &[&str] = &["jsonrpc/src/"];
 
-/// Words that may stand between `pub` and what an item is. `const` is also an item of its own.
+/// Words that may stand between `pub` and the item keyword. `const` is also an item of its own.
 const QUALIFIERS: &[&str] = &["const", "async", "unsafe", "extern"];
 const ITEMS: &[&str] = &["fn", "struct", "enum", "union", "trait", "static", "type"];
 
-/// What anybody outside can name has an example in its documentation that is run as a test: items
-/// that are `pub`, and what a public trait asks for. Modules and re-exports need none.
-pub(crate) fn public_items_are_shown(source: &Source) -> Vec<Finding> {
-    if !SHOWN.iter().any(|folder| source.path.starts_with(folder)) {
+/// Items nameable by other crates have an example that is run as a test: `pub` items, and the items of public
+/// traits. Modules and re-exports need none.
+pub(crate) fn public_items_have_examples(source: &SourceFile) -> Vec<Finding> {
+    if !CHECKED_FOLDERS
+        .iter()
+        .any(|folder| source.path.starts_with(folder))
+    {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let mut docs = Docs::default();
+    let mut docs = DocState::default();
     let mut depth = 0_usize;
-    // How deep the public trait stands that we are in, and whether its brace has been seen.
+    // Depth of the public trait around the line, and whether its brace has been reached.
     let mut within: Option<(usize, bool)> = None;
     for line in source.product() {
         let code = line.code.trim();
@@ -29,10 +32,13 @@ pub(crate) fn public_items_are_shown(source: &Source) -> Vec<Finding> {
         if code.is_empty() || docs.is_attribute(code) {
             continue;
         }
-        let asked = within.is_some_and(|(at, _)| depth == at + 1);
+        let in_public_trait = within.is_some_and(|(at, _)| depth == at + 1);
         let public = code.strip_prefix("pub ");
-        if let Some((kind, name)) = public.or(asked.then_some(code)).and_then(declared) {
-            if !docs.shown {
+        if let Some((kind, name)) = public
+            .or(in_public_trait.then_some(code))
+            .and_then(parse_item)
+        {
+            if !docs.has_example {
                 let what = format!("`{name}` has no example");
                 found.push(Finding::new(&source.path, line.number, what));
             }
@@ -40,7 +46,7 @@ pub(crate) fn public_items_are_shown(source: &Source) -> Vec<Finding> {
                 within = Some((depth, false));
             }
         }
-        docs = Docs::default();
+        docs = DocState::default();
         for c in code.chars() {
             match c {
                 '{' => depth += 1,
@@ -55,28 +61,28 @@ pub(crate) fn public_items_are_shown(source: &Source) -> Vec<Finding> {
     found
 }
 
-/// What stands above an item.
+/// Documentation above an item.
 #[derive(Default)]
-struct Docs {
-    /// Inside a block between fences.
+struct DocState {
+    /// Inside a fenced block.
     fenced: bool,
     /// There was a block that is compiled and run.
-    shown: bool,
-    /// Brackets of an attribute that are still open.
+    has_example: bool,
+    /// Open brackets of an attribute.
     open: usize,
 }
 
-impl Docs {
+impl DocState {
     fn read(&mut self, text: &str) {
         let Some(info) = text.trim().strip_prefix("```") else {
             return;
         };
         self.fenced = !self.fenced;
-        self.shown |= self.fenced && matches!(info.trim(), "" | "rust" | "should_panic");
+        self.has_example |= self.fenced && matches!(info.trim(), "" | "rust" | "should_panic");
     }
 
-    /// Whether code belongs to an attribute, which may take several lines or come from a macro's
-    /// caller as `$(#[…])*`.
+    /// Returns true if the code belongs to an attribute, which may take several lines or come from a macro's caller
+    /// as `$(#[…])*`.
     fn is_attribute(&mut self, code: &str) -> bool {
         if self.open == 0 && !code.starts_with("#[") && !code.starts_with("$(#[") {
             return false;
@@ -87,8 +93,8 @@ impl Docs {
     }
 }
 
-/// The kind and name of the item that is declared here, `pub` aside.
-fn declared(code: &str) -> Option<(&str, &str)> {
+/// Returns the kind and name of the item declared here, without its `pub`.
+fn parse_item(code: &str) -> Option<(&str, &str)> {
     let words: Vec<&str> = code.split_whitespace().collect();
     let at = words.iter().position(|word| !QUALIFIERS.contains(word))?;
     let (kind, name) = if ITEMS.contains(&words[at]) {
@@ -108,10 +114,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: &[&str]) {
-        let found = public_items_are_shown(&Source::new("jsonrpc/src/a.rs", text));
+        let found = public_items_have_examples(&SourceFile::new("jsonrpc/src/a.rs", text));
         let names: Vec<&str> = found
             .iter()
-            .filter_map(|finding| finding.what.split('`').nth(1))
+            .filter_map(|finding| finding.description.split('`').nth(1))
             .collect();
         assert_eq!(names, expect, "{text}");
     }
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_outside_can_name_needs_none() {
+    fn private_items_need_no_example() {
         check("fn a() {}\nstruct B;\nconst C: u8 = 1;\n", &[]);
         check("pub(crate) fn a() {}\npub(in crate::b) struct B;\n", &[]);
         check("pub use a::A;\npub mod b;\n", &[]);
@@ -150,12 +156,12 @@ mod tests {
         check("trait A {\n    fn b(&self);\n}\n", &[]);
         check("#[cfg(test)]\nmod tests {\n    pub fn a() {}\n}\n", &[]);
         check("/// ```\n/// ```\npub struct A {\n    pub b: u8,\n}\n", &[]);
-        let elsewhere = Source::new("protocol/src/a.rs", "pub fn a() {}\n");
-        assert_eq!(public_items_are_shown(&elsewhere), []);
+        let elsewhere = SourceFile::new("protocol/src/a.rs", "pub fn a() {}\n");
+        assert_eq!(public_items_have_examples(&elsewhere), []);
     }
 
     #[test]
-    fn an_example_is_run_and_stands_above_its_item() {
+    fn example_must_be_compiled_and_above_its_item() {
         check("/// ```text\n/// a\n/// ```\npub fn a() {}\n", &["a"]);
         check("/// ```ignore\n/// a\n/// ```\npub fn a() {}\n", &["a"]);
         check("/// ```rust\n/// a\n/// ```\npub fn a() {}\n", &[]);
@@ -171,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_public_trait_asks_for_is_public_too() {
+    fn items_of_public_traits_need_examples() {
         let shown = "/// ```\n/// ```\n";
         check(
             &format!(

@@ -1,12 +1,11 @@
-//! The rule about Markdown: a link to a file of this repository leads to it, and to the heading that it
-//! names.
+//! Rule about Markdown: a link to a file of this repository resolves, including the heading that it names.
 
 use crate::tree::Finding;
 use std::collections::HashMap;
 
-/// Relative links in `text` whose file or heading is not there. `exists` is asked with a path from the
-/// root, and `page` for the text of a page.
-pub(crate) fn dead(
+/// Relative links in `text` whose file or heading does not exist. `exists` is called with a path from the root,
+/// and `page` returns the text of a page.
+pub(crate) fn dead_links(
     path: &str,
     text: &str,
     exists: impl Fn(&str) -> bool,
@@ -31,12 +30,12 @@ pub(crate) fn dead(
                 "" => Some(path.to_owned()),
                 file => resolve(path, file).filter(|file| exists(file)),
             };
-            let leads = file.is_some_and(|file| {
+            let resolves = file.is_some_and(|file| {
                 heading.is_empty()
                     || !file.ends_with(".md")
                     || anchors(&page(&file)).iter().any(|anchor| anchor == heading)
             });
-            if !leads {
+            if !resolves {
                 let what = format!("dead link to {target}");
                 findings.push(Finding::new(path, index + 1, what));
             }
@@ -45,9 +44,9 @@ pub(crate) fn dead(
     findings
 }
 
-/// The names under which GitHub shows the headings of a page.
+/// Anchors that GitHub generates for the headings of a page.
 fn anchors(text: &str) -> Vec<String> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut counts: HashMap<String, usize> = HashMap::new();
     let mut anchors = Vec::new();
     let mut fenced = false;
     for line in text.lines() {
@@ -56,7 +55,7 @@ fn anchors(text: &str) -> Vec<String> {
         if fenced || title.len() == line.len() || !title.starts_with(' ') {
             continue;
         }
-        // Of a link in a heading, its text counts.
+        // Of a link in a heading, only its text counts.
         let mut shown = String::new();
         for (at, piece) in title.split("](").enumerate() {
             let piece = match at {
@@ -65,10 +64,15 @@ fn anchors(text: &str) -> Vec<String> {
             };
             shown.push_str(piece);
         }
-        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        let name: String = shown.trim().to_lowercase().chars().filter(kept).collect();
+        let is_allowed = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let name: String = shown
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(is_allowed)
+            .collect();
         let name = name.replace(' ', "-");
-        let times = seen.entry(name.clone()).or_default();
+        let times = counts.entry(name.clone()).or_default();
         anchors.push(match *times {
             0 => name,
             again => format!("{name}-{again}"),
@@ -96,7 +100,7 @@ fn targets(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// `target` as seen from the file `path`, as a path from the root; none if it leads outside.
+/// Resolves `target` relative to the file `path`, as a path from the root; `None` if it is outside.
 fn resolve(path: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
@@ -116,14 +120,14 @@ fn resolve(path: &str, target: &str) -> Option<String> {
 }
 
 #[test]
-fn links() {
+fn dead_links_are_found() {
     let check = |text: &str, expect: usize| {
         let exists = |path: &str| ["docs/b.md", "README.md"].contains(&path);
         let page = |path: &str| match path {
             "docs/a.md" => text.to_owned(),
             _ => "# Some `part`\n## Some part\n```\n# none\n```\n".to_owned(),
         };
-        let found = dead("docs/a.md", text, exists, page);
+        let found = dead_links("docs/a.md", text, exists, page);
         assert_eq!(found.len(), expect, "{text}: {found:?}");
     };
     check(

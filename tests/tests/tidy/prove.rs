@@ -1,25 +1,25 @@
-//! How a rule is proved: on a text that breaks it, and on one that keeps it. No rule is in here.
+//! Assertions for the unit tests of rules: a text that breaks the rule, and one that does not.
 
-use crate::source::Source;
+use crate::source::SourceFile;
 use crate::tree::Finding;
 
-type Rule = fn(&Source) -> Vec<Finding>;
+type Rule = fn(&SourceFile) -> Vec<Finding>;
 
-/// The rule finds one place in `text`, if that stood at `path`.
+/// Asserts that the rule reports one finding in `text` at `path`.
 #[track_caller]
-pub(crate) fn breaks(rule: Rule, path: &str, text: &str) {
+pub(crate) fn assert_breaks(rule: Rule, path: &str, text: &str) {
     assert_eq!(
-        rule(&Source::new(path, text)).len(),
+        rule(&SourceFile::new(path, text)).len(),
         1,
         "should break the rule: {path}: {text}"
     );
 }
 
-/// The rule has nothing against `text`, if that stood at `path`.
+/// Asserts that the rule reports nothing in `text` at `path`.
 #[track_caller]
-pub(crate) fn keeps(rule: Rule, path: &str, text: &str) {
+pub(crate) fn assert_passes(rule: Rule, path: &str, text: &str) {
     assert_eq!(
-        rule(&Source::new(path, text)),
+        rule(&SourceFile::new(path, text)),
         [],
         "should keep the rule: {path}: {text}"
     );

@@ -1,10 +1,11 @@
-//! The rules about lines: what may be written where. Each takes a file and says where it is broken.
+//! Rules about lines: placement of SQL, environment access, output, sleeps and comments. Each returns its
+//! findings for one file.
 
-use crate::source::{Source, is_word};
-use crate::tree::{Finding, findings};
+use crate::source::{SourceFile, is_word};
+use crate::tree::{Finding, collect_findings};
 
-/// Statements of SQL are written in `store/`.
-pub(crate) fn sql_at_home(source: &Source) -> Vec<Finding> {
+/// SQL statements are only in `store/`.
+pub(crate) fn sql_only_in_store(source: &SourceFile) -> Vec<Finding> {
     if source.path.starts_with("store/") {
         return Vec::new();
     }
@@ -19,14 +20,14 @@ pub(crate) fn sql_at_home(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// The environment is read in `cli/src/config.rs`. AWS's usual places for credentials are variables, and the
-/// SDK finds them for programs that have no configuration of ours.
-pub(crate) fn environment_at_home(source: &Source) -> Vec<Finding> {
-    let homes = ["cli/src/config.rs", "client/src/aws/place.rs"];
+/// The environment is read in `cli/src/config.rs`. AWS's default credential sources are variables, and the client
+/// library reads them for programs without an Interzone configuration.
+pub(crate) fn environment_only_in_config(source: &SourceFile) -> Vec<Finding> {
+    let homes = ["cli/src/config.rs", "client/src/aws/environment.rs"];
     if homes.contains(&source.path.as_str()) || source.path.starts_with("cli/src/config/") {
         return Vec::new();
     }
-    findings(source, source.product(), |line| {
+    collect_findings(source, source.product(), |line| {
         let names = [
             "env::var",
             "env::var_os",
@@ -41,15 +42,15 @@ pub(crate) fn environment_at_home(source: &Source) -> Vec<Finding> {
     })
 }
 
-/// The terminal is written to in `cli/`, and by examples, which are programs of their own.
-pub(crate) fn terminal_at_home(source: &Source) -> Vec<Finding> {
+/// The terminal is written to only in `cli/` and by examples, which are programs of their own.
+pub(crate) fn terminal_only_in_cli(source: &SourceFile) -> Vec<Finding> {
     if ["cli/", "examples/"]
         .iter()
         .any(|home| source.path.starts_with(home))
     {
         return Vec::new();
     }
-    findings(source, source.product(), |line| {
+    collect_findings(source, source.product(), |line| {
         let code = &line.code;
         let macros = ["println!", "print!", "eprintln!", "eprint!"];
         let written = macros.into_iter().find(|name| has_word(code, name));
@@ -63,20 +64,20 @@ pub(crate) fn terminal_at_home(source: &Source) -> Vec<Finding> {
     })
 }
 
-/// A test waits for what it waits for, not for a time. A measurement paces its load by the clock and is no test.
-pub(crate) fn no_sleep_in_tests(source: &Source) -> Vec<Finding> {
+/// A test waits for an event, not for a time. Benchmarks pace their load by the clock and are exempt.
+pub(crate) fn no_sleep_in_tests(source: &SourceFile) -> Vec<Finding> {
     if source.path.starts_with("bench/benches/") {
         return Vec::new();
     }
-    findings(source, source.tests(), |line| {
+    collect_findings(source, source.tests(), |line| {
         let called = is_called(&line.code, "sleep", "(");
         called.then(|| "a test that sleeps".to_owned())
     })
 }
 
-/// A test runs or is not there.
-pub(crate) fn no_ignored_tests(source: &Source) -> Vec<Finding> {
-    findings(source, source.lines.iter(), |line| {
+/// No test is ignored.
+pub(crate) fn no_ignored_tests(source: &SourceFile) -> Vec<Finding> {
+    collect_findings(source, source.lines.iter(), |line| {
         let code = &line.code;
         let ignored =
             code.contains("#[ignore") || (code.contains("#[cfg_attr(") && has_word(code, "ignore"));
@@ -84,27 +85,27 @@ pub(crate) fn no_ignored_tests(source: &Source) -> Vec<Finding> {
     })
 }
 
-/// A note about work to do names the issue that will do it.
-pub(crate) fn todos_have_issues(source: &Source) -> Vec<Finding> {
-    findings(source, source.lines.iter(), |line| {
+/// A TODO comment names its issue.
+pub(crate) fn todos_have_issues(source: &SourceFile) -> Vec<Finding> {
+    collect_findings(source, source.lines.iter(), |line| {
         let comment = &line.comment;
-        let word = ["TODO", "FIXME"]
+        let marker = ["TODO", "FIXME"]
             .into_iter()
             .find(|word| has_word(comment, word))?;
         let issue = comment
             .split('#')
             .skip(1)
             .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        (!issue).then(|| format!("{word} without an issue"))
+        (!issue).then(|| format!("{marker} without an issue"))
     })
 }
 
-/// Everything that a crate shows is named in its `lib.rs`.
-pub(crate) fn no_glob_reexports(source: &Source) -> Vec<Finding> {
+/// Re-exports are named one by one, except in `lib.rs`.
+pub(crate) fn no_glob_reexports(source: &SourceFile) -> Vec<Finding> {
     if source.path.ends_with("/lib.rs") {
         return Vec::new();
     }
-    findings(source, source.product(), |line| {
+    collect_findings(source, source.product(), |line| {
         let code = line.code.trim_start();
         let reexport =
             code.starts_with("pub use ") || code.starts_with("pub(") && code.contains(") use ");
@@ -125,7 +126,7 @@ fn is_sql(literal: &str) -> bool {
         "drop table ",
         "pragma ",
     ];
-    // These words begin English sentences too, so what is between them must fit, or their case.
+    // These words begin English sentences too, so the text between them must fit, or their case.
     let pairs = [
         ("select ", " from ", is_columns as fn(&str) -> bool),
         ("update ", " set ", is_name),
@@ -151,13 +152,13 @@ fn is_columns(text: &str) -> bool {
     })
 }
 
-/// One word, in whatever quotation marks.
+/// One word, in any quotation marks.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(' ')
 }
 
-/// Where `word` stands in `code` with no letter before or after it.
-fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+/// Positions of `word` in `code` as a complete word.
+fn word_positions<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word)
         .map(|(at, _)| at)
         .filter(move |&at| {
@@ -166,12 +167,12 @@ fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
 }
 
 fn has_word(code: &str, word: &str) -> bool {
-    words(code, word).next().is_some()
+    word_positions(code, word).next().is_some()
 }
 
-/// Whether a function is called, and neither a method nor defined here; `open` begins its arguments.
+/// Returns true if a free function is called here; `open` begins its arguments.
 fn is_called(code: &str, name: &str, open: &str) -> bool {
-    words(code, name).any(|at| {
+    word_positions(code, name).any(|at| {
         let (before, after) = (&code[..at], &code[at + name.len()..]);
         after.starts_with(open) && !before.ends_with('.') && !before.ends_with("fn ")
     })
@@ -180,18 +181,22 @@ fn is_called(code: &str, name: &str, open: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{breaks, keeps};
+    use crate::prove::{assert_breaks, assert_passes};
 
     #[test]
-    fn sql() {
-        breaks(sql_at_home, "hub/src/a.rs", r#"run("SELECT id FROM task")"#);
-        breaks(
-            sql_at_home,
+    fn sql_outside_store_is_found() {
+        assert_breaks(
+            sql_only_in_store,
+            "hub/src/a.rs",
+            r#"run("SELECT id FROM task")"#,
+        );
+        assert_breaks(
+            sql_only_in_store,
             "hub/src/a.rs",
             "run(\"\n  insert into task values (1)\")",
         );
-        breaks(
-            sql_at_home,
+        assert_breaks(
+            sql_only_in_store,
             "cli/src/a.rs",
             r##"run(r#"UPDATE task SET state = 1"#)"##,
         );
@@ -206,8 +211,8 @@ mod tests {
             "update task set state = 1",
             "with open as (select 1) select * from open",
         ] {
-            breaks(
-                sql_at_home,
+            assert_breaks(
+                sql_only_in_store,
                 "hub/src/a.rs",
                 &format!("run(\"{statement}\")"),
             );
@@ -218,106 +223,122 @@ mod tests {
             "update the clock and set it again",
             "with a comma as (in a list) it should",
         ] {
-            keeps(sql_at_home, "hub/src/a.rs", &format!("say(\"{sentence}\")"));
+            assert_passes(
+                sql_only_in_store,
+                "hub/src/a.rs",
+                &format!("say(\"{sentence}\")"),
+            );
         }
-        keeps(
-            sql_at_home,
+        assert_passes(
+            sql_only_in_store,
             "store/src/sqlite/a.rs",
             r#"run("SELECT id FROM task")"#,
         );
-        keeps(
-            sql_at_home,
+        assert_passes(
+            sql_only_in_store,
             "cli/src/a.rs",
             r#"say("Select an agent from the list")"#,
         );
-        keeps(sql_at_home, "hub/src/a.rs", "// SELECT id FROM task\n");
+        assert_passes(
+            sql_only_in_store,
+            "hub/src/a.rs",
+            "// SELECT id FROM task\n",
+        );
     }
 
     #[test]
-    fn environment() {
-        breaks(
-            environment_at_home,
+    fn environment_access_is_found() {
+        assert_breaks(
+            environment_only_in_config,
             "edge/src/a.rs",
             "let home = std::env::var(\"HOME\");",
         );
-        breaks(
-            environment_at_home,
+        assert_breaks(
+            environment_only_in_config,
             "cli/src/main.rs",
             "for x in env::vars_os() {}",
         );
-        keeps(
-            environment_at_home,
+        assert_passes(
+            environment_only_in_config,
             "cli/src/config.rs",
             "let home = std::env::var(\"HOME\");",
         );
-        breaks(
-            environment_at_home,
+        assert_breaks(
+            environment_only_in_config,
             "client/src/aws/chain.rs",
             "let id = std::env::var(\"AWS_ACCESS_KEY_ID\");",
         );
-        keeps(
-            environment_at_home,
-            "client/src/aws/place.rs",
+        assert_passes(
+            environment_only_in_config,
+            "client/src/aws/environment.rs",
             "Self::new(|name| std::env::var(name).ok(), network)",
         );
-        keeps(
-            environment_at_home,
+        assert_passes(
+            environment_only_in_config,
             "edge/src/a.rs",
             "let at = env!(\"CARGO_PKG_VERSION\");",
         );
     }
 
     #[test]
-    fn terminal() {
-        breaks(terminal_at_home, "hub/src/a.rs", "println!(\"x\");");
-        breaks(terminal_at_home, "edge/src/a.rs", "std::eprint!(\"x\");");
+    fn terminal_output_is_found() {
+        assert_breaks(terminal_only_in_cli, "hub/src/a.rs", "println!(\"x\");");
+        assert_breaks(
+            terminal_only_in_cli,
+            "edge/src/a.rs",
+            "std::eprint!(\"x\");",
+        );
         for opened in [
             "let out = std::io::stdout();",
             "writeln!(io::stderr().lock(), \"x\")?;",
             "use std::io::{stdout, Write};\nstdout().write_all(b\"x\")?;",
             "let open = tokio::io::stderr;",
         ] {
-            breaks(terminal_at_home, "hub/src/a.rs", opened);
-            keeps(terminal_at_home, "cli/src/main.rs", opened);
-            keeps(terminal_at_home, "bench/src/main.rs", opened);
+            assert_breaks(terminal_only_in_cli, "hub/src/a.rs", opened);
+            assert_passes(terminal_only_in_cli, "cli/src/main.rs", opened);
+            assert_passes(terminal_only_in_cli, "bench/src/main.rs", opened);
         }
-        keeps(
-            terminal_at_home,
+        assert_passes(
+            terminal_only_in_cli,
             "hub/src/a.rs",
             "child.stdout(Stdio::piped()).stdout(); fn stderr() {} let stdout = child.stdout.take();",
         );
-        keeps(terminal_at_home, "cli/src/main.rs", "println!(\"x\");");
-        keeps(terminal_at_home, "bench/src/main.rs", "println!(\"x\");");
-        keeps(
-            terminal_at_home,
+        assert_passes(terminal_only_in_cli, "cli/src/main.rs", "println!(\"x\");");
+        assert_passes(
+            terminal_only_in_cli,
+            "bench/src/main.rs",
+            "println!(\"x\");",
+        );
+        assert_passes(
+            terminal_only_in_cli,
             "hub/src/a.rs",
             "/// println!(\"x\")\nlet x = \"println!\";",
         );
     }
 
     #[test]
-    fn sleep() {
-        breaks(
+    fn sleep_in_tests_is_found() {
+        assert_breaks(
             no_sleep_in_tests,
             "tests/tests/it/a.rs",
             "std::thread::sleep(SECOND);",
         );
-        breaks(
+        assert_breaks(
             no_sleep_in_tests,
             "hub/src/a/tests.rs",
             "sleep(SECOND).await;",
         );
-        breaks(
+        assert_breaks(
             no_sleep_in_tests,
             "hub/src/a.rs",
             "#[cfg(test)]\nmod t { fn a() { tokio::time::sleep(S) } }",
         );
-        keeps(
+        assert_passes(
             no_sleep_in_tests,
             "edge/src/a.rs",
             "tokio::time::sleep(backoff).await;",
         );
-        keeps(
+        assert_passes(
             no_sleep_in_tests,
             "tests/tests/it/a.rs",
             "clock.sleep(SECOND); fn sleep() {}",
@@ -325,18 +346,18 @@ mod tests {
     }
 
     #[test]
-    fn ignored() {
-        breaks(
+    fn ignored_tests_are_found() {
+        assert_breaks(
             no_ignored_tests,
             "tests/tests/it/a.rs",
             "#[ignore = \"slow\"]",
         );
-        breaks(
+        assert_breaks(
             no_ignored_tests,
             "hub/src/a.rs",
             "#[cfg_attr(windows, ignore)]",
         );
-        keeps(
+        assert_passes(
             no_ignored_tests,
             "hub/src/a.rs",
             "let x = \"#[ignore]\"; // #[ignore]",
@@ -344,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn todos() {
-        breaks(todos_have_issues, "hub/src/a.rs", "// TODO: later");
-        breaks(
+    fn todo_without_issue_is_found() {
+        assert_breaks(todos_have_issues, "hub/src/a.rs", "// TODO: later");
+        assert_breaks(
             todos_have_issues,
             "tests/tests/it/a.rs",
             "fn a() {} /* FIXME # soon */",
         );
-        keeps(
+        assert_passes(
             todos_have_issues,
             "hub/src/a.rs",
             "// TODO(#12): later\nlet x = \"TODO\";",
@@ -359,15 +380,15 @@ mod tests {
     }
 
     #[test]
-    fn globs() {
-        breaks(no_glob_reexports, "hub/src/a.rs", "pub use inner::*;");
-        breaks(
+    fn glob_reexports_are_found() {
+        assert_breaks(no_glob_reexports, "hub/src/a.rs", "pub use inner::*;");
+        assert_breaks(
             no_glob_reexports,
             "hub/src/a.rs",
             "pub(crate) use inner::{a::*, b};",
         );
-        keeps(no_glob_reexports, "hub/src/lib.rs", "pub use inner::*;");
-        keeps(
+        assert_passes(no_glob_reexports, "hub/src/lib.rs", "pub use inner::*;");
+        assert_passes(
             no_glob_reexports,
             "hub/src/a.rs",
             "pub use inner::Task;\nlet x = a * b;",

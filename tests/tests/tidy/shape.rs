@@ -1,28 +1,28 @@
-//! The rules about files: how long they are, what they are called, how they begin.
+//! Rules about files: length, name and module documentation.
 
-use crate::source::Source;
+use crate::source::SourceFile;
 use crate::tree::Finding;
 
-/// Above this a file of the product needs a reason in [`LONG_FILES`].
-const LONG: usize = 600;
-/// Above this no reason helps.
-const TOO_LONG: usize = 1_000;
+/// Above this a product file needs a reason in [`LONG_FILES`].
+const MAX_LINES: usize = 600;
+/// Above this no exception is possible.
+const MAX_LINES_WITH_REASON: usize = 1_000;
 
-/// Files of the product between the two limits, each with the reason why it is better in one
-/// piece. The list is checked both ways: a file that has become short must leave it.
+/// Product files between the two limits, each with the reason for not splitting it. The list is checked both
+/// ways: a file that has become short must be removed from it.
 pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Names that say nothing of what is inside, so everything ends up inside.
-const DRAWERS: &[&str] = &["utils", "helpers", "common", "misc", "manager"];
+/// Names without a meaning of their own, so that everything ends up inside.
+const UNSPECIFIC_NAMES: &[&str] = &["utils", "helpers", "common", "misc", "manager"];
 
-pub(crate) fn is_short_enough(source: &Source, long_files: &[(&str, &str)]) -> Vec<Finding> {
+pub(crate) fn is_short_enough(source: &SourceFile, long_files: &[(&str, &str)]) -> Vec<Finding> {
     let lines = source.lines.len();
     let listed = long_files.iter().any(|(path, _)| *path == source.path);
-    let what = if lines > TOO_LONG {
-        format!("{lines} lines, over the limit of {TOO_LONG}")
-    } else if lines > LONG && !source.is_harness() && !listed {
-        format!("{lines} lines, over {LONG} and not in LONG_FILES")
-    } else if lines <= LONG && listed {
+    let what = if lines > MAX_LINES_WITH_REASON {
+        format!("{lines} lines, over the limit of {MAX_LINES_WITH_REASON}")
+    } else if lines > MAX_LINES && !source.is_harness() && !listed {
+        format!("{lines} lines, over {MAX_LINES} and not in LONG_FILES")
+    } else if lines <= MAX_LINES && listed {
         format!("{lines} lines, so it no longer belongs in LONG_FILES")
     } else {
         return Vec::new();
@@ -30,13 +30,13 @@ pub(crate) fn is_short_enough(source: &Source, long_files: &[(&str, &str)]) -> V
     vec![Finding::new(&source.path, lines, what)]
 }
 
-pub(crate) fn has_a_telling_name(source: &Source) -> Vec<Finding> {
+pub(crate) fn has_specific_name(source: &SourceFile) -> Vec<Finding> {
     let path = source.path.as_str();
     let file = path.rsplit('/').next();
     let mut names = path.trim_end_matches(".rs").split('/');
     let what = if file == Some("mod.rs") {
         "mod.rs".to_owned()
-    } else if let Some(drawer) = names.find(|name| DRAWERS.contains(name)) {
+    } else if let Some(drawer) = names.find(|name| UNSPECIFIC_NAMES.contains(name)) {
         format!("the name `{drawer}`")
     } else {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn has_a_telling_name(source: &Source) -> Vec<Finding> {
     vec![Finding::new(path, 1, what)]
 }
 
-pub(crate) fn says_what_it_is_for(source: &Source) -> Vec<Finding> {
+pub(crate) fn has_module_docs(source: &SourceFile) -> Vec<Finding> {
     match source.lines.first() {
         Some(line) if line.comment.starts_with("//!") && line.comment.len() > 4 => Vec::new(),
         _ => vec![Finding::new(&source.path, 1, "does not open with `//!`")],
@@ -54,12 +54,12 @@ pub(crate) fn says_what_it_is_for(source: &Source) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{breaks, keeps};
+    use crate::prove::{assert_breaks, assert_passes};
 
     #[test]
-    fn lengths() {
+    fn line_limits_are_checked() {
         let check = |path: &str, lines: usize, listed: &[(&str, &str)], expect: usize| {
-            let source = Source::new(path, &"x\n".repeat(lines));
+            let source = SourceFile::new(path, &"x\n".repeat(lines));
             assert_eq!(
                 is_short_enough(&source, listed).len(),
                 expect,
@@ -77,17 +77,17 @@ mod tests {
     }
 
     #[test]
-    fn names() {
-        breaks(has_a_telling_name, "hub/src/utils.rs", "");
-        breaks(has_a_telling_name, "hub/src/common/clock.rs", "");
-        breaks(has_a_telling_name, "hub/src/tasks/mod.rs", "");
-        keeps(has_a_telling_name, "hub/src/clock.rs", "");
-        keeps(has_a_telling_name, "hub/src/commons.rs", "");
+    fn unspecific_names_are_found() {
+        assert_breaks(has_specific_name, "hub/src/utils.rs", "");
+        assert_breaks(has_specific_name, "hub/src/common/clock.rs", "");
+        assert_breaks(has_specific_name, "hub/src/tasks/mod.rs", "");
+        assert_passes(has_specific_name, "hub/src/clock.rs", "");
+        assert_passes(has_specific_name, "hub/src/commons.rs", "");
     }
 
     #[test]
-    fn openings() {
-        keeps(says_what_it_is_for, "hub/src/a.rs", "//! The clock.\n");
+    fn missing_module_docs_are_found() {
+        assert_passes(has_module_docs, "hub/src/a.rs", "//! The clock.\n");
         let closed = [
             "//!\n//! The clock.\n",
             "use std::fmt;\n//! The clock.\n",
@@ -95,7 +95,7 @@ mod tests {
             "",
         ];
         for text in closed {
-            breaks(says_what_it_is_for, "hub/src/a.rs", text);
+            assert_breaks(has_module_docs, "hub/src/a.rs", text);
         }
     }
 }

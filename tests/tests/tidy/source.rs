@@ -1,16 +1,16 @@
-//! A Rust file taken apart just enough for the rules: what is code, what is the inside of a
-//! string, what is a comment, and which lines are test code. Nothing here knows a rule.
+//! Minimal lexer for Rust files: separates code, strings and comments, and marks test code. It contains no
+//! rules.
 
-/// A Rust file, line by line.
-pub(crate) struct Source {
+/// Rust file, split into lines.
+pub(crate) struct SourceFile {
     pub(crate) path: String,
-    pub(crate) lines: Vec<Line>,
-    pub(crate) literals: Vec<Literal>,
+    pub(crate) lines: Vec<SourceLine>,
+    pub(crate) literals: Vec<StringLiteral>,
 }
 
-/// One line, three times over: each view keeps its own characters and blanks the rest.
+/// One line in three views: each keeps its own characters and blanks the others.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct SourceLine {
     pub(crate) number: usize,
     pub(crate) code: String,
     pub(crate) text: String,
@@ -19,33 +19,33 @@ pub(crate) struct Line {
     pub(crate) in_test: bool,
 }
 
-/// What is between the quotes of a string, and the line it begins on.
-pub(crate) struct Literal {
+/// Content of a string literal, and the line it begins on.
+pub(crate) struct StringLiteral {
     pub(crate) line: usize,
     pub(crate) value: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharKind {
     Code,
     Text,
     Comment,
 }
 
-impl Source {
+impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let chars: Vec<char> = text.chars().collect();
-        let mut kinds = vec![Kind::Code; chars.len()];
+        let mut kinds = vec![CharKind::Code; chars.len()];
         let mut literals = Vec::new();
         let mut at = 0;
         while at < chars.len() {
-            let (kind, end) = token(&chars, at);
+            let (kind, end) = next_token(&chars, at);
             kinds[at..end].fill(kind);
-            if kind == Kind::Text {
+            if kind == CharKind::Text {
                 let line = 1 + chars[..at].iter().filter(|&&c| c == '\n').count();
                 let raw: String = chars[at..end].iter().collect();
                 let value = raw.trim_start_matches(['r', 'b', 'c']).trim_matches('#');
-                literals.push(Literal {
+                literals.push(StringLiteral {
                     line,
                     value: value.trim_matches('"').to_owned(),
                 });
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// Whether the whole file is test or measurement code, by where it is or what it is called.
+    /// Returns true if all of the file is test or benchmark code, by its folder or its name.
     pub(crate) fn is_harness(&self) -> bool {
         let mut folders: Vec<&str> = self.path.split('/').collect();
         let file = folders.pop();
@@ -71,16 +71,16 @@ impl Source {
                 .any(|f| matches!(*f, "tests" | "bench" | "benches" | "fuzz"))
     }
 
-    /// The lines that end up in the product.
-    pub(crate) fn product(&self) -> impl Iterator<Item = &Line> {
+    /// Lines of product code.
+    pub(crate) fn product(&self) -> impl Iterator<Item = &SourceLine> {
         let harness = self.is_harness();
         self.lines
             .iter()
             .filter(move |line| !harness && !line.in_test)
     }
 
-    /// The lines that only test.
-    pub(crate) fn tests(&self) -> impl Iterator<Item = &Line> {
+    /// Lines of test code.
+    pub(crate) fn tests(&self) -> impl Iterator<Item = &SourceLine> {
         let harness = self.is_harness();
         self.lines
             .iter()
@@ -88,32 +88,32 @@ impl Source {
     }
 }
 
-/// What begins at `at`, and where it ends.
-fn token(chars: &[char], at: usize) -> (Kind, usize) {
-    let rest = &chars[at..];
+/// Returns the kind of the token that begins at `at`, and its end.
+fn next_token(chars: &[char], at: usize) -> (CharKind, usize) {
+    let tail = &chars[at..];
     let word_before = at > 0 && is_word(chars[at - 1]);
-    match rest {
+    match tail {
         ['/', '/', ..] => (
-            Kind::Comment,
-            at + find(rest, 0, &['\n']).unwrap_or(rest.len()),
+            CharKind::Comment,
+            at + find(tail, 0, &['\n']).unwrap_or(tail.len()),
         ),
-        ['/', '*', ..] => (Kind::Comment, at + block_comment(rest)),
-        ['"', ..] => (Kind::Text, at + quoted(rest, '"')),
-        ['r', ..] | ['b' | 'c', 'r', ..] if !word_before => match raw_string(rest) {
-            Some(length) => (Kind::Text, at + length),
-            None => (Kind::Code, at + 1),
+        ['/', '*', ..] => (CharKind::Comment, at + block_comment(tail)),
+        ['"', ..] => (CharKind::Text, at + quoted(tail, '"')),
+        ['r', ..] | ['b' | 'c', 'r', ..] if !word_before => match raw_string(tail) {
+            Some(length) => (CharKind::Text, at + length),
+            None => (CharKind::Code, at + 1),
         },
-        ['\'', '\\', ..] => (Kind::Text, at + quoted(rest, '\'')),
-        ['\'', _, '\'', ..] => (Kind::Text, at + 3),
-        // Everything else, lifetimes too.
-        _ => (Kind::Code, at + 1),
+        ['\'', '\\', ..] => (CharKind::Text, at + quoted(tail, '\'')),
+        ['\'', _, '\'', ..] => (CharKind::Text, at + 3),
+        // All other characters, including lifetimes.
+        _ => (CharKind::Code, at + 1),
     }
 }
 
-fn block_comment(rest: &[char]) -> usize {
+fn block_comment(tail: &[char]) -> usize {
     let (mut depth, mut at) = (0, 0);
-    while at < rest.len() {
-        match &rest[at..] {
+    while at < tail.len() {
+        match &tail[at..] {
             ['/', '*', ..] => (depth, at) = (depth + 1, at + 2),
             ['*', '/', ..] => (depth, at) = (depth - 1, at + 2),
             _ => at += 1,
@@ -125,27 +125,27 @@ fn block_comment(rest: &[char]) -> usize {
     at
 }
 
-fn quoted(rest: &[char], quote: char) -> usize {
+fn quoted(tail: &[char], quote: char) -> usize {
     let mut at = 1;
-    while at < rest.len() && rest[at] != quote {
-        at += if rest[at] == '\\' { 2 } else { 1 };
+    while at < tail.len() && tail[at] != quote {
+        at += if tail[at] == '\\' { 2 } else { 1 };
     }
-    rest.len().min(at + 1)
+    tail.len().min(at + 1)
 }
 
-fn raw_string(rest: &[char]) -> Option<usize> {
-    let prefix = rest
+fn raw_string(tail: &[char]) -> Option<usize> {
+    let prefix = tail
         .iter()
         .take_while(|c| matches!(c, 'r' | 'b' | 'c'))
         .count();
-    let hashes = rest[prefix..].iter().take_while(|&&c| c == '#').count();
+    let hashes = tail[prefix..].iter().take_while(|&&c| c == '#').count();
     let open = prefix + hashes;
-    if rest.get(open) != Some(&'"') {
+    if tail.get(open) != Some(&'"') {
         return None; // a word that begins with r, or r#type
     }
     let mut close = vec!['"'];
     close.resize(1 + hashes, '#');
-    Some(find(rest, open + 1, &close).map_or(rest.len(), |at| at + close.len()))
+    Some(find(tail, open + 1, &close).map_or(tail.len(), |at| at + close.len()))
 }
 
 fn find(chars: &[char], from: usize, what: &[char]) -> Option<usize> {
@@ -156,33 +156,33 @@ pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-fn split(chars: &[char], kinds: &[Kind]) -> Vec<Line> {
-    let mut lines = vec![Line {
+fn split(chars: &[char], kinds: &[CharKind]) -> Vec<SourceLine> {
+    let mut lines = vec![SourceLine {
         number: 1,
-        ..Line::default()
+        ..SourceLine::default()
     }];
     for (&c, &kind) in chars.iter().zip(kinds) {
         let number = lines.len();
         if c == '\n' {
-            lines.push(Line {
+            lines.push(SourceLine {
                 number: number + 1,
-                ..Line::default()
+                ..SourceLine::default()
             });
             continue;
         }
         let line = &mut lines[number - 1];
-        line.code.push(if kind == Kind::Code { c } else { ' ' });
-        line.text.push(if kind == Kind::Text { c } else { ' ' });
+        line.code.push(if kind == CharKind::Code { c } else { ' ' });
+        line.text.push(if kind == CharKind::Text { c } else { ' ' });
         line.comment
-            .push(if kind == Kind::Comment { c } else { ' ' });
+            .push(if kind == CharKind::Comment { c } else { ' ' });
     }
-    // What follows the last line break is not a line when there is nothing.
+    // An empty string after the last line break is not a line.
     lines.pop_if(|line| line.code.is_empty());
     lines
 }
 
 /// Marks each item under `#[cfg(test)]`, from the attribute to its closing brace or semicolon.
-fn mark_tests(lines: &mut [Line]) {
+fn mark_tests(lines: &mut [SourceLine]) {
     let mut depth = None;
     for line in lines {
         let mut code = line.code.as_str();
@@ -209,12 +209,12 @@ fn mark_tests(lines: &mut [Line]) {
 }
 
 #[test]
-fn code_strings_and_comments_are_told_apart() {
+fn code_strings_and_comments_are_separated() {
     let check = |text: &str, code: &str, string: &str, comment: &str| {
-        let source = Source::new("a.rs", text);
+        let source = SourceFile::new("a.rs", text);
         let line = &source.lines[0];
-        let seen = [&line.code, &line.text, &line.comment].map(|view| view.trim());
-        assert_eq!(seen, [code, string, comment], "{text}");
+        let views = [&line.code, &line.text, &line.comment].map(|view| view.trim());
+        assert_eq!(views, [code, string, comment], "{text}");
     };
     check("a // b", "a", "", "// b");
     check(r#"f("x // y")"#, r#"f(        )"#, r#""x // y""#, "");
@@ -241,20 +241,20 @@ fn code_strings_and_comments_are_told_apart() {
 }
 
 #[test]
-fn test_items_are_marked_to_their_end() {
+fn cfg_test_items_are_marked_to_their_end() {
     let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() { c('}') }\n}\nfn d() {}\n\
                 #[cfg(test)]\nmod more;\nfn e() {}\n";
-    let source = Source::new("hub/src/a.rs", text);
+    let source = SourceFile::new("hub/src/a.rs", text);
     let marked: Vec<usize> = source.tests().map(|line| line.number).collect();
     assert_eq!(marked, [2, 3, 4, 5, 7, 8]);
     assert!(
-        Source::new("hub/src/tasks/tests.rs", text)
+        SourceFile::new("hub/src/tasks/tests.rs", text)
             .product()
             .next()
             .is_none()
     );
     assert!(
-        Source::new("tests/tests/it/main.rs", text)
+        SourceFile::new("tests/tests/it/main.rs", text)
             .product()
             .next()
             .is_none()

@@ -1,22 +1,22 @@
-//! The repository as the rules see it: its files, and how a broken rule is told.
+//! Repository files as the rules see them, and the report of findings.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::source::{Line, Source};
+use crate::source::{SourceFile, SourceLine};
 
-/// Folders that hold what was built or found, not what was written.
-const NOT_OURS: &[&str] = &["target", "node_modules"];
-/// The same, where the name alone would not tell.
-const NOT_OURS_EITHER: &[&str] = &["fuzz/corpus", "fuzz/artifacts", "fuzz/coverage"];
+/// Folders of build output and installed packages.
+const SKIPPED_FOLDER_NAMES: &[&str] = &["target", "node_modules"];
+/// Further folders of generated files, by path.
+const SKIPPED_PATHS: &[&str] = &["fuzz/corpus", "fuzz/artifacts", "fuzz/coverage"];
 
-/// One place where a rule is broken.
+/// One violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) path: String,
     pub(crate) line: usize,
-    pub(crate) what: String,
+    pub(crate) description: String,
 }
 
 impl Finding {
@@ -24,16 +24,16 @@ impl Finding {
         Self {
             path: path.to_owned(),
             line,
-            what: what.into(),
+            description: what.into(),
         }
     }
 }
 
-/// The lines of a file that something is wrong with, as `broken` says.
-pub(crate) fn findings<'a>(
-    source: &Source,
-    lines: impl Iterator<Item = &'a Line>,
-    broken: impl Fn(&Line) -> Option<String>,
+/// Returns a finding for each line that `broken` describes.
+pub(crate) fn collect_findings<'a>(
+    source: &SourceFile,
+    lines: impl Iterator<Item = &'a SourceLine>,
+    broken: impl Fn(&SourceLine) -> Option<String>,
 ) -> Vec<Finding> {
     lines
         .filter_map(|line| broken(line).map(|what| Finding::new(&source.path, line.number, what)))
@@ -42,13 +42,13 @@ pub(crate) fn findings<'a>(
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+        write!(f, "{}:{}: {}", self.path, self.line, self.description)
     }
 }
 
-/// Fails the test with every place at once, and with what to do about them.
+/// Fails the test with all findings at once, and with advice.
 #[track_caller]
-pub(crate) fn expect_none<F: fmt::Display>(findings: &[F], advice: &str) {
+pub(crate) fn assert_no_findings<F: fmt::Display>(findings: &[F], advice: &str) {
     let list: Vec<String> = findings
         .iter()
         .map(|finding| format!("  {finding}"))
@@ -88,8 +88,8 @@ pub(crate) fn paths(extension: &str) -> Vec<String> {
                 found.push(path);
             } else if kind.is_dir()
                 && !name.starts_with('.')
-                && !NOT_OURS.contains(&name)
-                && !NOT_OURS_EITHER.contains(&path.as_str())
+                && !SKIPPED_FOLDER_NAMES.contains(&name)
+                && !SKIPPED_PATHS.contains(&path.as_str())
             {
                 folders.push(full);
             }
@@ -100,7 +100,7 @@ pub(crate) fn paths(extension: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_walk_sees_this_file_and_nothing_built() {
+fn paths_lists_this_file_and_no_build_output() {
     let rust = paths("rs");
     assert!(
         rust.contains(&"tests/tests/tidy/tree.rs".to_owned()),

@@ -1,5 +1,5 @@
-//! The walls between the crates: who may use whom, and which crates from outside stay where.
-//! ARCHITECTURE.md draws them, `WALLS` is what the check believes, and a test holds the two equal.
+//! Allowed dependencies between the crates, and placement of external crates. ARCHITECTURE.md has the table,
+//! `ALLOWED_DEPENDENCIES` is the checked copy, and a test keeps the two equal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::source::{Source, is_word};
+use crate::source::{SourceFile, is_word};
 use crate::tree::{Finding, root};
 
-/// A crate, by its folder, and the crates of this repository that it may use.
-/// `protocol::vocab` is an edge to `protocol` through which only that module may be seen.
-pub(crate) type Walls<'a> = &'a [(&'a str, &'a [&'a str])];
+/// Each crate, by its folder, with the crates of this repository that it may use. `protocol::vocab` is an edge
+/// to `protocol` that allows only that module.
+pub(crate) type DependencyTable<'a> = &'a [(&'a str, &'a [&'a str])];
 
-pub(crate) const WALLS: Walls<'static> = &[
+pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("jsonrpc", &[]),
     ("protocol", &["jsonrpc"]),
     ("hub", &["protocol::vocab"]),
@@ -46,15 +46,18 @@ const EVERY_LIBRARY: &[&str] = &[
     "playground",
 ];
 
-/// Rooms that test or measure: what they need from outside never ships.
-const HARNESS: &[&str] = &["tests", "bench", "fuzz"];
+/// Crates that test or measure: their dependencies never ship.
+const TEST_CRATES: &[&str] = &["tests", "bench", "fuzz"];
 
-/// All that a crate may take from outside.
-const ONLY: &[(&str, &[&str])] = &[("jsonrpc", &["serde", "serde_json"])];
+/// Complete list of the external crates that a crate may use.
+const ALLOWED_EXTERNAL: &[(&str, &[&str])] = &[("jsonrpc", &["serde", "serde_json"])];
 
-/// What a crate must not take from outside: here nothing knows how it is carried or kept.
-const NEVER: &[(&str, &[&str])] = &[("protocol", CARRIERS), ("hub", CARRIERS_BUT_TOKIO)];
-const CARRIERS: &[&str] = &[
+/// External crates that a crate must not use: these crates are independent of transport and storage.
+const FORBIDDEN_EXTERNAL: &[(&str, &[&str])] = &[
+    ("protocol", TRANSPORT_AND_STORAGE),
+    ("hub", TRANSPORT_AND_STORAGE_BUT_TOKIO),
+];
+const TRANSPORT_AND_STORAGE: &[&str] = &[
     "tokio",
     "axum",
     "hyper",
@@ -68,41 +71,41 @@ const CARRIERS: &[&str] = &[
     "rustls",
     "tokio-tungstenite",
 ];
-// The hub waits for things, so it may use channels and timers.
-const CARRIERS_BUT_TOKIO: &[&str] = CARRIERS.split_at(1).1;
+// The hub waits for events, so it may use channels and timers.
+const TRANSPORT_AND_STORAGE_BUT_TOKIO: &[&str] = TRANSPORT_AND_STORAGE.split_at(1).1;
 
-/// Crates from outside that stay in a few rooms. A name that ends in `*` is a beginning.
-const KEPT_IN: &[(&str, &[&str])] = &[
+/// External crates that only a few crates may use. A name that ends in `*` is a prefix.
+const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
     ("axum", &["edge", "execution", "verification", "playground"]),
-    // Many crates for one signature; the tests alone compare ours with theirs.
+    // Many crates for one signature; only the tests compare ours with theirs.
     ("aws-*", &[]),
     ("rusqlite", &["wal", "store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
     ("anyhow", &["cli"]),
 ];
-/// TLS, not a cloud.
-const NOT_A_CLOUD: &str = "aws-lc-";
+/// Prefix of TLS crates, which are exempt from `aws-*`.
+const AWS_TLS_PREFIX: &str = "aws-lc-";
 
 /// A crate of this repository as its manifest describes it.
-pub(crate) struct Member {
+pub(crate) struct CrateManifest {
     /// Its folder.
     pub(crate) name: String,
-    /// Package names, and whether they are for tests only.
+    /// Package names, and whether they are dev-dependencies.
     pub(crate) uses: Vec<(String, bool)>,
 }
 
-/// Every member of the workspace, and the fuzz crate, which is a workspace of its own.
-pub(crate) fn members() -> Vec<Member> {
+/// Returns every member of the workspace, and the fuzz crate, which is a workspace of its own.
+pub(crate) fn members() -> Vec<CrateManifest> {
     ["Cargo.toml", "fuzz/Cargo.toml"]
         .iter()
         .map(|manifest| root().join(manifest))
         .filter(|manifest| manifest.exists())
-        .flat_map(|manifest| metadata(&manifest))
+        .flat_map(|manifest| read_metadata(&manifest))
         .collect()
 }
 
-fn metadata(manifest: &Path) -> Vec<Member> {
+fn read_metadata(manifest: &Path) -> Vec<CrateManifest> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -124,7 +127,7 @@ fn metadata(manifest: &Path) -> Vec<Member> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     list(&answer["packages"])
         .iter()
-        .map(|package| Member {
+        .map(|package| CrateManifest {
             name: text(&package["manifest_path"])
                 .rsplit(['/', '\\'])
                 .nth(1)
@@ -138,10 +141,13 @@ fn metadata(manifest: &Path) -> Vec<Member> {
         .collect()
 }
 
-/// Edges between our own crates that are not in `walls`; an edge of tests is an edge.
-pub(crate) fn undrawn(member: &Member, walls: Walls<'_>) -> Vec<String> {
+/// Edges between our own crates that are not in `allowed`; dev-dependencies count.
+pub(crate) fn undeclared_edges(
+    member: &CrateManifest,
+    allowed: DependencyTable<'_>,
+) -> Vec<String> {
     let name = &member.name;
-    let Some((_, drawn)) = walls.iter().find(|(wall, _)| wall == name) else {
+    let Some((_, edges)) = allowed.iter().find(|(krate, _)| krate == name) else {
         return vec![format!("`{name}` is not in the table")];
     };
     let ours = member
@@ -149,7 +155,7 @@ pub(crate) fn undrawn(member: &Member, walls: Walls<'_>) -> Vec<String> {
         .iter()
         .filter_map(|(used, _)| used.strip_prefix("interzone-"));
     ours.filter(|used| {
-        !drawn
+        !edges
             .iter()
             .any(|edge| edge.split("::").next() == Some(used))
     })
@@ -157,14 +163,14 @@ pub(crate) fn undrawn(member: &Member, walls: Walls<'_>) -> Vec<String> {
     .collect()
 }
 
-/// Crates from outside in a room where they must not be. What only tests use is free.
-pub(crate) fn out_of_place(member: &Member) -> Vec<String> {
+/// External crates used where they must not be. Dev-dependencies are exempt.
+pub(crate) fn misplaced_external_crates(member: &CrateManifest) -> Vec<String> {
     let name = member.name.as_str();
     let listed = |list: &[&str], used: &str| list.contains(&used);
-    let of = |table: &[(&str, &'static [&str])]| {
+    let list_for = |table: &[(&str, &'static [&str])]| {
         table
             .iter()
-            .find(|(room, _)| *room == name)
+            .find(|(krate, _)| *krate == name)
             .map(|(_, list)| *list)
     };
     let outside = member
@@ -172,36 +178,36 @@ pub(crate) fn out_of_place(member: &Member) -> Vec<String> {
         .iter()
         .filter(|(used, dev)| !dev && !used.starts_with("interzone-"));
     let broken = outside.filter(|(used, _)| {
-        let kept_out = KEPT_IN.iter().any(|(krate, rooms)| {
+        let is_restricted = RESTRICTED_EXTERNAL.iter().any(|(krate, crates)| {
             let same = match krate.strip_suffix('*') {
-                Some(start) => used.starts_with(start) && !used.starts_with(NOT_A_CLOUD),
+                Some(start) => used.starts_with(start) && !used.starts_with(AWS_TLS_PREFIX),
                 None => krate == used,
             };
-            same && !listed(rooms, name) && !listed(HARNESS, name)
+            same && !listed(crates, name) && !listed(TEST_CRATES, name)
         });
-        kept_out
-            || of(ONLY).is_some_and(|only| !listed(only, used))
-            || of(NEVER).is_some_and(|never| listed(never, used))
+        is_restricted
+            || list_for(ALLOWED_EXTERNAL).is_some_and(|only| !listed(only, used))
+            || list_for(FORBIDDEN_EXTERNAL).is_some_and(|never| listed(never, used))
     });
     broken
         .map(|(used, _)| format!("`{name}` uses `{used}`"))
         .collect()
 }
 
-/// Who sees only the vocabulary of `protocol` names nothing else of it.
-pub(crate) fn only_vocab(source: &Source) -> Vec<Finding> {
-    let room = source.path.split('/').next().unwrap_or_default();
-    if !WALLS
+/// Crates limited to `protocol::vocab` name no other module of `protocol`.
+pub(crate) fn only_vocab(source: &SourceFile) -> Vec<Finding> {
+    let krate_name = source.path.split('/').next().unwrap_or_default();
+    if !ALLOWED_DEPENDENCIES
         .iter()
-        .any(|(name, edges)| *name == room && edges.contains(&"protocol::vocab"))
+        .any(|(name, edges)| *name == krate_name && edges.contains(&"protocol::vocab"))
     {
         return Vec::new();
     }
     let krate = "interzone_protocol";
     let broken = |code: &str| {
         code.match_indices(krate).any(|(at, _)| {
-            let rest = &code[at + krate.len()..];
-            rest.strip_prefix("::vocab")
+            let path = &code[at + krate.len()..];
+            path.strip_prefix("::vocab")
                 .is_none_or(|rest| rest.starts_with(is_word))
         })
     };
@@ -213,8 +219,8 @@ pub(crate) fn only_vocab(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// The table of ARCHITECTURE.md that has the columns `crate` and `may use`.
-pub(crate) fn drawn(markdown: &str) -> BTreeMap<String, Vec<String>> {
+/// Parses the table of ARCHITECTURE.md that has the columns `crate` and `may use`.
+pub(crate) fn table_in_markdown(markdown: &str) -> BTreeMap<String, Vec<String>> {
     let mut rows = BTreeMap::new();
     let mut columns = None;
     for line in markdown.lines() {
@@ -225,7 +231,7 @@ pub(crate) fn drawn(markdown: &str) -> BTreeMap<String, Vec<String>> {
         } else if let (Some(name), Some(uses)) = (column("crate"), column("may use")) {
             columns = Some((name, uses));
         } else if let Some((name, uses)) = columns {
-            let words = |cell: &str| -> Vec<String> {
+            let quoted_names = |cell: &str| -> Vec<String> {
                 cell.split('`')
                     .skip(1)
                     .step_by(2)
@@ -233,8 +239,8 @@ pub(crate) fn drawn(markdown: &str) -> BTreeMap<String, Vec<String>> {
                     .collect()
             };
             let cell = |at: usize| cells.get(at).copied().unwrap_or_default();
-            for name in words(cell(name)) {
-                let mut edges = words(cell(uses));
+            for name in quoted_names(cell(name)) {
+                let mut edges = quoted_names(cell(uses));
                 edges.sort();
                 rows.insert(name, edges);
             }
@@ -243,14 +249,14 @@ pub(crate) fn drawn(markdown: &str) -> BTreeMap<String, Vec<String>> {
     rows
 }
 
-/// `walls` in the form that [`drawn`] gives.
-pub(crate) fn believed(walls: Walls<'_>) -> BTreeMap<String, Vec<String>> {
+/// Returns `allowed` in the form of [`table_in_markdown`].
+pub(crate) fn table_as_map(allowed: DependencyTable<'_>) -> BTreeMap<String, Vec<String>> {
     let sorted = |edges: &[&str]| {
         let mut edges: Vec<String> = edges.iter().map(|edge| (*edge).to_owned()).collect();
         edges.sort();
         edges
     };
-    walls
+    allowed
         .iter()
         .map(|(name, edges)| ((*name).to_owned(), sorted(edges)))
         .collect()
@@ -259,21 +265,21 @@ pub(crate) fn believed(walls: Walls<'_>) -> BTreeMap<String, Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{breaks, keeps};
+    use crate::prove::{assert_breaks, assert_passes};
 
-    fn member(name: &str, uses: &[&str], dev: bool) -> Member {
+    fn member(name: &str, uses: &[&str], dev: bool) -> CrateManifest {
         let uses = uses.iter().map(|used| ((*used).to_owned(), dev)).collect();
-        Member {
+        CrateManifest {
             name: name.to_owned(),
             uses,
         }
     }
 
     #[test]
-    fn edges() {
+    fn undeclared_edges_are_found() {
         let check = |name: &str, used: &str, expect: usize| {
             for dev in [false, true] {
-                let found = undrawn(&member(name, &[used], dev), WALLS);
+                let found = undeclared_edges(&member(name, &[used], dev), ALLOWED_DEPENDENCIES);
                 assert_eq!(found.len(), expect, "{name} {used} {dev}");
             }
         };
@@ -287,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn crates_from_outside() {
+    fn misplaced_external_crates_are_found() {
         let check = |name: &str, used: &str, expect: usize| {
             for (dev, expect) in [(false, expect), (true, 0)] {
-                let found = out_of_place(&member(name, &[used], dev));
+                let found = misplaced_external_crates(&member(name, &[used], dev));
                 assert_eq!(found.len(), expect, "{name} {used} {dev}");
             }
         };
@@ -310,27 +316,30 @@ mod tests {
     }
 
     #[test]
-    fn vocabulary() {
+    fn other_protocol_modules_are_found() {
         let vocab = "use interzone_protocol::vocab::TaskId;";
-        keeps(only_vocab, "hub/src/a.rs", vocab);
+        assert_passes(only_vocab, "hub/src/a.rs", vocab);
         for other in [
             "use interzone_protocol::acp::Task;",
             "use interzone_protocol::{acp, vocab};",
             "use interzone_protocol as p;",
             "use interzone_protocol::vocabulary;",
         ] {
-            breaks(only_vocab, "hub/src/a.rs", other);
-            breaks(only_vocab, "store/src/a.rs", other);
-            keeps(only_vocab, "execution/src/a.rs", other);
+            assert_breaks(only_vocab, "hub/src/a.rs", other);
+            assert_breaks(only_vocab, "store/src/a.rs", other);
+            assert_passes(only_vocab, "execution/src/a.rs", other);
         }
     }
 
     #[test]
-    fn drawing() {
-        let text = "| crate | room | may use |\n|---|---|---|\n| `a` | x | – |\n\
+    fn markdown_table_is_parsed() {
+        let text = "| crate | contents | may use |\n|---|---|---|\n| `a` | x | – |\n\
                     | `b` | `y` | `a`, `c::d` |\n\n| `z` | no | `table` |\n";
-        let walls: Walls<'_> = &[("b", &["c::d", "a"]), ("a", &[])];
-        assert_eq!(drawn(text), believed(walls));
-        assert_ne!(drawn(&text.replace("`a`, ", "")), believed(walls));
+        let allowed: DependencyTable<'_> = &[("b", &["c::d", "a"]), ("a", &[])];
+        assert_eq!(table_in_markdown(text), table_as_map(allowed));
+        assert_ne!(
+            table_in_markdown(&text.replace("`a`, ", "")),
+            table_as_map(allowed)
+        );
     }
 }

@@ -1,151 +1,157 @@
-//! What goes along with a question: gathered and fixed by the first attempt, and the same for all that
-//! follow. Nothing is asked here.
+//! Prepares the request of a question: gathered and frozen by the first attempt, reused by later ones.
 
-use super::notes::Fixed;
-use super::run::text;
-use super::{Asking, NotYet};
-use crate::attachments::{self, FileLimits, NotNow, Patience};
-use crate::context::Reader;
-use crate::gates::Known;
+use super::execute::request_text;
+use super::state_store::FrozenRequest;
+use super::{AskAttempt, RetryLater};
+use crate::attachments::{self, FetchRetry, FileLimits, RetryBudget};
+use crate::context::ContextGatherer;
+use crate::gates::SlackIdentity;
 use crate::question::{Question, SharedFile};
-use crate::signs::is_blank;
 use crate::slack::tokens::Installation;
-use crate::texts::LeftOut;
-use interzone_protocol::zone::{Attachment, ErrorWord};
+use crate::texts::SkipReason;
+use crate::unicode_hygiene::is_invisible;
+use interzone_protocol::zone::{Attachment, ErrorReason};
 use tokio::sync::SemaphorePermit;
 
-/// What goes along with a question, and the memory that it takes.
-pub(super) struct Ready<'a> {
-    pub(super) fixed: Fixed,
+/// A request ready to be sent, and its memory permit.
+pub(super) struct PreparedRequest<'a> {
+    pub(super) request: FrozenRequest,
     pub(super) attachments: Vec<Attachment>,
-    pub(super) _room: Option<SemaphorePermit<'a>>,
+    pub(super) _memory: Option<SemaphorePermit<'a>>,
 }
 
-/// A question that is ready to be asked, or what stands in its way.
-pub(super) enum Prepared<'a> {
-    Ready(Ready<'a>),
-    /// It has ended already.
+/// Result of the preparation.
+pub(super) enum Preparation<'a> {
+    Ready(PreparedRequest<'a>),
+    /// The question has ended already.
     Ended,
-    /// The files are not what they were, and the agent may have been asked with them before.
-    Changed(Fixed),
+    /// The files have changed, and the agent may have been called with the earlier ones.
+    FilesChanged(FrozenRequest),
 }
 
-impl Asking<'_> {
-    /// Gathers and fixes what goes along, for the first time.
-    pub(super) async fn first(
+impl AskAttempt<'_> {
+    /// Gathers and freezes the request, in the first attempt.
+    pub(super) async fn prepare_first(
         &self,
-        at: &Installation,
-        known: &Known,
-    ) -> Result<Prepared<'_>, NotYet> {
+        installation: &Installation,
+        identity: &SlackIdentity,
+    ) -> Result<Preparation<'_>, RetryLater> {
         let (zone, question) = (self.zone, self.question);
-        let reader = Reader {
+        let gatherer = ContextGatherer {
             slack: &zone.slack,
-            people: &zone.gates.people,
+            directory: &zone.gates.directory,
             policy: &zone.gates.options.policy,
-            messages: zone.ask.context_messages,
+            max_messages: zone.ask.context_messages,
         };
-        let room = self.room().await?;
-        let ((context, names), fetched, answers) = tokio::join!(
-            reader.gather(question, known, at),
-            self.fetch(at),
-            self.notes.waiting(question),
+        let memory = self.reserve_file_memory().await?;
+        let ((context, names), files, pending_task) = tokio::join!(
+            gatherer.gather(question, identity, installation),
+            self.fetch_files(installation),
+            self.state.pending_input(question),
         );
-        let fetched = fetched?;
-        let fixed = Fixed {
-            language: known.language,
+        let files = files?;
+        let request = FrozenRequest {
+            language: identity.language,
             context,
-            own: at.bot_user.clone(),
-            answers: answers?,
-            sent: fetched.sent.clone(),
-            left_out: fetched.left_out,
+            bot_user: installation.bot_user.clone(),
+            answers: pending_task?,
+            files: files.fingerprints.clone(),
+            skipped_files: files.skipped,
             names,
         };
-        let ours = fixed.clone();
-        let fixed = self.notes.fix(question, fixed).await?;
-        if fixed.sent != ours.sent {
-            return Ok(Prepared::Changed(fixed));
+        let own_request = request.clone();
+        let request = self.state.freeze(question, request).await?;
+        if request.files != own_request.files {
+            return Ok(Preparation::FilesChanged(request));
         }
-        Ok(Prepared::Ready(Ready {
-            fixed,
-            attachments: fetched.attachments,
-            _room: room,
+        Ok(Preparation::Ready(PreparedRequest {
+            request,
+            attachments: files.attachments,
+            _memory: memory,
         }))
     }
 
-    /// What goes along was fixed by an attempt before.
-    pub(super) async fn again(
+    /// Prepares a retry with the request frozen by an earlier attempt.
+    pub(super) async fn prepare_retry(
         &self,
-        at: &Installation,
-        fixed: Fixed,
-    ) -> Result<Prepared<'_>, NotYet> {
-        let room = self.room().await?;
-        let fetched = if fixed.sent.is_empty() {
-            attachments::Fetched::default()
+        installation: &Installation,
+        request: FrozenRequest,
+    ) -> Result<Preparation<'_>, RetryLater> {
+        let memory = self.reserve_file_memory().await?;
+        let files = if request.files.is_empty() {
+            attachments::FetchedFiles::default()
         } else {
-            self.fetch(at).await?
+            self.fetch_files(installation).await?
         };
         if self.has_ended().await? {
-            return Ok(Prepared::Ended);
+            return Ok(Preparation::Ended);
         }
-        if fetched.sent != fixed.sent {
-            return Ok(Prepared::Changed(fixed));
+        if files.fingerprints != request.files {
+            return Ok(Preparation::FilesChanged(request));
         }
-        Ok(Prepared::Ready(Ready {
-            fixed,
-            attachments: fetched.attachments,
-            _room: room,
+        Ok(Preparation::Ready(PreparedRequest {
+            request,
+            attachments: files.attachments,
+            _memory: memory,
         }))
     }
 
-    async fn fetch(&self, at: &Installation) -> Result<attachments::Fetched, NotNow> {
+    async fn fetch_files(
+        &self,
+        installation: &Installation,
+    ) -> Result<attachments::FetchedFiles, FetchRetry> {
         let files = &self.question.files;
-        let patience = Patience {
-            tries: self.may_try_again().await,
-            left: self.left(),
+        let budget = RetryBudget {
+            has_attempts_left: self.has_attempts_left().await,
+            remaining: self.remaining(),
         };
         let limits = &self.zone.ask.files;
-        attachments::fetch(&self.zone.slack, at, files, limits, patience).await
+        attachments::fetch(&self.zone.slack, installation, files, limits, budget).await
     }
 
-    /// Memory for the files, as much as they may take.
-    async fn room(&self) -> Result<Option<SemaphorePermit<'_>>, NotYet> {
+    /// Reserves memory for the files.
+    async fn reserve_file_memory(&self) -> Result<Option<SemaphorePermit<'_>>, RetryLater> {
         let ask = &self.zone.ask;
-        let pages = pages(&self.question.files, &ask.files).min(ask.pages());
-        if pages == 0 {
+        let kib = required_kib(&self.question.files, &ask.files).min(ask.file_memory_kib());
+        if kib == 0 {
             return Ok(None);
         }
-        let room = self.zone.file_room.acquire_many(pages).await;
-        let closed = |_| NotYet::failed("the zone is closing");
-        room.map(Some).map_err(closed)
+        let permit = self.zone.file_memory.acquire_many(kib).await;
+        let closed = |_| RetryLater::failed("the zone is shutting down");
+        permit.map(Some).map_err(closed)
     }
 }
 
-/// Why there is nothing to ask, if there is no text and none of the files goes along.
-pub(super) fn nothing_left(question: &Question, ready: &Ready<'_>) -> Option<ErrorWord> {
-    // Where Slack did not say who we are, the mention of us was all of the text until now.
-    if !is_blank(&text(question, &ready.fixed)) || !ready.attachments.is_empty() {
+/// Returns the reason if there is nothing to ask: no text and no usable file.
+pub(super) fn empty_reason(
+    question: &Question,
+    prepared: &PreparedRequest<'_>,
+) -> Option<ErrorReason> {
+    // If the event did not name the bot user, the mention was still part of the text until now.
+    if !is_invisible(&request_text(question, &prepared.request)) || !prepared.attachments.is_empty()
+    {
         return None;
     }
-    let why = ready.fixed.left_out.first().map(|(_, why)| *why);
-    Some(match why {
-        None => ErrorWord::MissingText,
-        Some(LeftOut::TooLarge | LeftOut::TooMany) => ErrorWord::FileTooLarge,
-        Some(LeftOut::Unsupported) => ErrorWord::UnsupportedFileType,
-        Some(LeftOut::NotFetched) => ErrorWord::AttachmentDownloadFailed,
-        Some(LeftOut::NotPermitted) => ErrorWord::AccessDenied,
-        Some(LeftOut::Unreadable) => ErrorWord::ExtractionFailed,
-        Some(LeftOut::ReadingUnavailable) => ErrorWord::FileReaderUnavailable,
+    let reason = prepared.request.skipped_files.first().map(|(_, why)| *why);
+    Some(match reason {
+        None => ErrorReason::MissingText,
+        Some(SkipReason::TooLarge | SkipReason::TooMany) => ErrorReason::FileTooLarge,
+        Some(SkipReason::Unsupported) => ErrorReason::UnsupportedFileType,
+        Some(SkipReason::NotFetched) => ErrorReason::AttachmentDownloadFailed,
+        Some(SkipReason::NotPermitted) => ErrorReason::AccessDenied,
+        Some(SkipReason::Unreadable) => ErrorReason::ExtractionFailed,
+        Some(SkipReason::ReadingUnavailable) => ErrorReason::FileReaderUnavailable,
     })
 }
 
-/// How many kibibytes of memory files may take, by what they say of themselves.
-fn pages(files: &[SharedFile], limits: &FileLimits) -> u32 {
+/// Returns the memory in KiB that files may need, by their declared sizes.
+fn required_kib(files: &[SharedFile], limits: &FileLimits) -> u32 {
     let largest = limits.image.max(limits.document);
-    let taken = files.iter().take(limits.files).map(|file| match file.size {
+    let sizes = files.iter().take(limits.files).map(|file| match file.size {
         0 => largest,
         size => size.min(largest),
     });
-    let bytes = taken.sum::<u64>().min(limits.together);
+    let bytes = sizes.sum::<u64>().min(limits.total);
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
@@ -154,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_take_as_much_memory_as_they_say_or_as_they_may() {
+    fn file_memory_follows_declared_sizes_and_limits() {
         let file = |size: u64| SharedFile {
             id: crate::slack::ids::FileId::new("F1").unwrap(),
             name: "a".to_owned(),
@@ -164,12 +170,12 @@ mod tests {
             check_info: false,
         };
         let limits = FileLimits::default();
-        assert_eq!(pages(&[], &limits), 0);
-        assert_eq!(pages(&[file(1)], &limits), 1);
-        assert_eq!(pages(&[file(4096), file(1)], &limits), 5);
-        let unknown = pages(&[file(0)], &limits);
+        assert_eq!(required_kib(&[], &limits), 0);
+        assert_eq!(required_kib(&[file(1)], &limits), 1);
+        assert_eq!(required_kib(&[file(4096), file(1)], &limits), 5);
+        let unknown = required_kib(&[file(0)], &limits);
         assert_eq!(u64::from(unknown) * 1024, limits.image);
         let many = vec![file(u64::MAX); 100];
-        assert_eq!(u64::from(pages(&many, &limits)) * 1024, limits.together);
+        assert_eq!(u64::from(required_kib(&many, &limits)) * 1024, limits.total);
     }
 }

@@ -1,22 +1,25 @@
-//! Links to messages in what somebody wrote. Only ids are taken from them; the address itself is never
-//! opened.
+//! Links to Slack messages in a text. Only ids are extracted; the URL is never fetched.
 
 use crate::slack::ids::{ChannelId, Ts};
 use url::Url;
 
-/// A thread that somebody links to.
+/// A linked thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct ThreadLink {
     pub(super) channel: ChannelId,
     pub(super) thread: Ts,
 }
 
-/// All links to messages, each thread once.
-pub(super) fn in_text(text: &str) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::new();
-    let ends = |c: char| c.is_whitespace() || matches!(c, '<' | '>' | '(' | ')' | '|' | '"');
-    for word in text.split(ends).filter(|word| word.contains("/archives/")) {
-        if let Some(link) = read(word)
+/// Returns all linked threads, each once.
+pub(super) fn find_links(text: &str) -> Vec<ThreadLink> {
+    let mut links: Vec<ThreadLink> = Vec::new();
+    let is_delimiter =
+        |c: char| c.is_whitespace() || matches!(c, '<' | '>' | '(' | ')' | '|' | '"');
+    for token in text
+        .split(is_delimiter)
+        .filter(|word| word.contains("/archives/"))
+    {
+        if let Some(link) = parse_link(token)
             && !links.contains(&link)
         {
             links.push(link);
@@ -25,9 +28,9 @@ pub(super) fn in_text(text: &str) -> Vec<Link> {
     links
 }
 
-fn read(word: &str) -> Option<Link> {
-    let start = word.find("http")?;
-    let url = Url::parse(word.get(start..)?).ok()?;
+fn parse_link(token: &str) -> Option<ThreadLink> {
+    let start = token.find("http")?;
+    let url = Url::parse(token.get(start..)?).ok()?;
     let mut path = url.path_segments()?;
     if path.next() != Some("archives") {
         return None;
@@ -39,13 +42,13 @@ fn read(word: &str) -> Option<Link> {
         .query_pairs()
         .find(|(name, _)| name == "thread_ts")
         .and_then(|(_, ts)| Ts::new(ts).ok());
-    let (seconds, rest) = digits.split_at_checked(digits.len().checked_sub(6)?)?;
-    let own = Ts::new(format!("{seconds}.{rest}"))
+    let (seconds, micros) = digits.split_at_checked(digits.len().checked_sub(6)?)?;
+    let message_ts = Ts::new(format!("{seconds}.{micros}"))
         .ok()
         .filter(|_| seconds.len() >= 10);
-    Some(Link {
+    Some(ThreadLink {
         channel,
-        thread: thread.or(own)?,
+        thread: thread.or(message_ts)?,
     })
 }
 
@@ -53,13 +56,13 @@ fn read(word: &str) -> Option<Link> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<(String, String)> {
-        let link = |link: &Link| (link.channel.to_string(), link.thread.to_string());
-        in_text(text).iter().map(link).collect()
+    fn find(text: &str) -> Vec<(String, String)> {
+        let link = |link: &ThreadLink| (link.channel.to_string(), link.thread.to_string());
+        find_links(text).iter().map(link).collect()
     }
 
     #[test]
-    fn links_are_found_wherever_they_stand() {
+    fn message_links_are_found_in_any_position() {
         let one = [("C1".to_owned(), "1700000000.000100".to_owned())];
         for text in [
             "https://x.slack.com/archives/C1/p1700000000000100",
@@ -70,15 +73,15 @@ mod tests {
             "a https://x.slack.com/archives/C1/p1700000000000100 \
              https://x.slack.com/archives/C1/p1700000000000100",
         ] {
-            assert_eq!(read(text), one, "{text}");
+            assert_eq!(find(text), one, "{text}");
         }
         let reply =
             "https://x.slack.com/archives/C1/p1700000000000200?thread_ts=1700000000.000100&cid=C1";
-        assert_eq!(read(reply), one);
+        assert_eq!(find(reply), one);
     }
 
     #[test]
-    fn what_is_no_link_to_a_message_is_none() {
+    fn other_urls_are_not_message_links() {
         for text in [
             "",
             "/archives/C1/p1700000000000100",
@@ -90,7 +93,7 @@ mod tests {
             "https://x.slack.com/files/archives/C1/p1700000000000100",
             "https://",
         ] {
-            assert!(read(text).is_empty(), "{text}");
+            assert!(find(text).is_empty(), "{text}");
         }
     }
 }

@@ -1,18 +1,17 @@
-//! Mentions of people in what somebody wrote: who is meant, and their names in place of their ids. Who has
-//! which name is asked elsewhere.
+//! User mentions in a text: extraction, and replacement by names.
 
 use crate::slack::ids::UserId;
 
 const OPEN: &str = "<@";
 
-/// Those who are mentioned, each once, in the order in which they come.
-pub(super) fn of(text: &str) -> Vec<UserId> {
+/// Returns the mentioned users, each once, in order.
+pub(super) fn mentioned_users(text: &str) -> Vec<UserId> {
     let mut found = Vec::new();
-    for (_, rest) in text
+    for (_, mention) in text
         .match_indices(OPEN)
         .filter_map(|(at, _)| text.split_at_checked(at))
     {
-        if let Some((user, _)) = first(rest)
+        if let Some((user, _)) = parse_mention(mention)
             && !found.contains(&user)
         {
             found.push(user);
@@ -21,17 +20,20 @@ pub(super) fn of(text: &str) -> Vec<UserId> {
     found
 }
 
-/// The text with names for those whose name is known.
-pub(crate) fn named(text: &str, names: &[(UserId, String)]) -> String {
+/// Replaces mentions of users whose name is given.
+pub(crate) fn replace_mentions(text: &str, names: &[(UserId, String)]) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, mention)) = rest.find(OPEN).and_then(|at| rest.split_at_checked(at)) {
+    let mut remaining = text;
+    while let Some((before, mention)) = remaining
+        .find(OPEN)
+        .and_then(|at| remaining.split_at_checked(at))
+    {
         out.push_str(before);
-        let known = first(mention).and_then(|(user, after)| {
-            let (_, name) = names.iter().find(|(known, _)| *known == user)?;
+        let replacement = parse_mention(mention).and_then(|(user, after)| {
+            let (_, name) = names.iter().find(|(id, _)| *id == user)?;
             Some((name, after))
         });
-        rest = match known {
+        remaining = match replacement {
             Some((name, after)) => {
                 out.push('@');
                 out.push_str(name);
@@ -43,12 +45,12 @@ pub(crate) fn named(text: &str, names: &[(UserId, String)]) -> String {
             }
         };
     }
-    out.push_str(rest);
+    out.push_str(remaining);
     out
 }
 
-/// The mention that a text begins with, and what follows it.
-fn first(text: &str) -> Option<(UserId, &str)> {
+/// Parses the mention at the start of a text; returns it with the remaining text.
+fn parse_mention(text: &str) -> Option<(UserId, &str)> {
     let (id, after) = text.strip_prefix(OPEN)?.split_once('>')?;
     Some((UserId::new(id).ok()?, after))
 }
@@ -62,26 +64,26 @@ mod tests {
     }
 
     #[test]
-    fn who_is_mentioned_is_found_once_each() {
+    fn mentioned_users_are_listed_once() {
         let text = "<@U2> and <@U3>, <@U2>: <@> <@no one> <@U4";
-        assert_eq!(of(text), [user("U2"), user("U3")]);
-        assert!(of("nobody @ home").is_empty());
+        assert_eq!(mentioned_users(text), [user("U2"), user("U3")]);
+        assert!(mentioned_users("no one @ home").is_empty());
     }
 
     #[test]
-    fn names_take_the_place_of_ids_and_a_name_is_not_read_again() {
+    fn mentions_are_replaced_once_and_names_not_reparsed() {
         let names = [
             (user("U2"), "花子".to_owned()),
             (user("U3"), "<@U2>".to_owned()),
         ];
-        for (text, read) in [
+        for (text, expected) in [
             ("日本<@U2>語", "日本@花子語"),
             ("<@U2><@U3>", "@花子@<@U2>"),
             ("<@U9> <@U2", "<@U9> <@U2"),
             ("<@<@U2>", "<@@花子"),
             ("", ""),
         ] {
-            assert_eq!(named(text, &names), read, "{text}");
+            assert_eq!(replace_mentions(text, &names), expected, "{text}");
         }
     }
 }

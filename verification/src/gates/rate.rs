@@ -1,5 +1,5 @@
-//! How often somebody may ask, and how often they are told that they may not. What was decided for a
-//! question stands, however often it is tried: a second try must not find a way past the first.
+//! Rate limits of questions and of refusal notices, per user. The decision for a question is stored, so a retry cannot
+//! change it.
 
 use super::Gates;
 use crate::question::Question;
@@ -8,51 +8,56 @@ use interzone_protocol::vocab::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What was decided, by the question.
-const DECIDED: &str = "slack.rate";
-/// How long that, and who was told, is remembered: longer than a question is tried.
-const REMEMBERED: Duration = Duration::from_secs(24 * 3_600);
+/// Record kind of rate decisions, keyed by question id.
+const RATE_DECISION_KIND: &str = "slack.rate";
+/// Retention of decisions and refusal notices: longer than a question is retried.
+const DECISION_TTL: Duration = Duration::from_secs(24 * 3_600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many refusals a minute are told to one user.
-const TOLD: u32 = 5;
+/// Maximum refusal notices per user and minute.
+const MAX_REFUSAL_NOTICES: u32 = 5;
 
-/// What was decided.
+/// Stored rate decision of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Decided {
-    /// When they may ask again, if this was too much.
+struct RateDecision {
+    /// Time from which the user may ask again, if rate limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refused_until: Option<Timestamp>,
 }
 
 impl Gates {
-    /// Charges a question once, however often it is tried. Answers how long to wait if it is too much.
+    /// Charges a question once, even if it is retried. Returns the time to wait if it is rate limited.
     ///
     /// # Errors
-    /// The store did not do it.
+    /// The store failed.
     pub(super) async fn charge(&self, question: &Question) -> Result<Option<Duration>, HubError> {
         let limit = self.options.requests_per_minute;
         if limit == 0 {
             return Ok(None);
         }
-        let decided = match self.decided(question).await? {
+        let decision = match self.load_decision(question).await? {
             Some(decided) => decided,
-            None => self.decide(question, limit).await?,
+            None => self.charge_and_store(question, limit).await?,
         };
         let now = self.hub.now();
-        Ok(decided.refused_until.map(|until| until.since(now)))
+        Ok(decision
+            .refused_until
+            .map(|until| until.duration_since(now)))
     }
 
-    async fn decided(&self, question: &Question) -> Result<Option<Decided>, HubError> {
+    async fn load_decision(&self, question: &Question) -> Result<Option<RateDecision>, HubError> {
         let (store, now) = (self.hub.store(), self.hub.now());
-        let record = store.record(DECIDED, &question.id, now).await?;
+        let record = store.record(RATE_DECISION_KIND, &question.id, now).await?;
         Ok(record.and_then(|record| serde_json::from_str(&record.value).ok()))
     }
 
-    /// Nothing is let through or refused before it is written which. Where that cannot be written, nobody
-    /// has heard of it, and it is decided anew: at worst the question is charged twice, and it is never let
-    /// through for nothing.
-    async fn decide(&self, question: &Question, limit: u32) -> Result<Decided, HubError> {
+    /// Decides and stores the decision before it is used. If it cannot be stored, the next attempt decides again: the
+    /// question may be charged twice, but is never allowed for free.
+    async fn charge_and_store(
+        &self,
+        question: &Question,
+        limit: u32,
+    ) -> Result<RateDecision, HubError> {
         let key = format!("slack/{}/{}", question.team, question.user);
         let rate = Rate {
             limit,
@@ -60,40 +65,50 @@ impl Gates {
         };
         let charge = self.hub.charge(&key, rate, 1).await?;
         let now = self.hub.now();
-        let decided = Decided {
+        let decision = RateDecision {
             refused_until: match charge {
                 Charge::Allowed { .. } => None,
-                Charge::Refused { retry_after } => Some(now.after(retry_after)),
+                Charge::Refused { retry_after } => Some(now.plus(retry_after)),
             },
         };
-        let value = serde_json::to_string(&decided).map_err(|_| HubError::Invalid {
+        let value = serde_json::to_string(&decision).map_err(|_| HubError::Invalid {
             field: "note",
-            reason: "it has no JSON form",
+            reason: "cannot be serialized as JSON",
         })?;
-        let until = Some(now.after(REMEMBERED));
+        let expires_at = Some(now.plus(DECISION_TTL));
         let store = self.hub.store();
-        let kept = store.put_record(DECIDED, &question.id, &value, Some(0), until, now);
-        if kept.await? {
-            return Ok(decided);
+        let stored = store.put_record(
+            RATE_DECISION_KIND,
+            &question.id,
+            &value,
+            Some(0),
+            expires_at,
+            now,
+        );
+        if stored.await? {
+            return Ok(decision);
         }
-        // Another attempt was faster.
-        Ok(self.decided(question).await?.unwrap_or(decided))
+        // Another attempt has stored its decision first.
+        Ok(self.load_decision(question).await?.unwrap_or(decision))
     }
 
-    /// Whether somebody who is refused is told so once more: often enough to be read, and not without end.
-    /// It is charged once for a question. What is asked again was not told the first time, so it is told
-    /// then: a few words too many are better than a refusal that nobody hears of.
+    /// Returns true if a refusal notice may be sent to the user. Charged once per question. A retried question may not
+    /// have sent its notice yet, so it may send again: a duplicate notice is better than none.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub(crate) async fn may_tell(&self, question: &Question) -> Result<bool, HubError> {
-        let once = [format!("slack/told/{}", question.id)];
-        if !self.hub.receive(&once, REMEMBERED, Vec::new()).await? {
+    /// The store failed.
+    pub(crate) async fn may_send_refusal(&self, question: &Question) -> Result<bool, HubError> {
+        let dedup_key = [format!("slack/told/{}", question.id)];
+        if !self
+            .hub
+            .accept_once(&dedup_key, DECISION_TTL, Vec::new())
+            .await?
+        {
             return Ok(true);
         }
         let key = format!("slack/told/{}/{}", question.team, question.user);
         let rate = Rate {
-            limit: TOLD,
+            limit: MAX_REFUSAL_NOTICES,
             window: MINUTE,
         };
         let charge = self.hub.charge(&key, rate, 1).await?;

@@ -1,38 +1,40 @@
-//! Messages that somebody forwards: what they say, and who said it. They are words of others, however they
-//! came here; the files in them are looked at elsewhere.
+//! Messages forwarded with a question, with their authors.
 
 use super::files::list;
+use super::slack_text::to_plain_text;
 use super::string;
-use super::text::readable;
-use crate::question::Forwarded;
-use crate::signs::is_blank;
+use crate::question::ForwardedMessage;
+use crate::unicode_hygiene::is_invisible;
 use serde_json::Value;
 
-/// The most messages that are looked at. Slack forwards one at a time.
-const MOST: usize = 3;
-/// Characters of one message, and of a name.
-const LONGEST: usize = 4_000;
-const NAME: usize = 80;
+/// Maximum number of forwarded messages. Slack forwards one at a time.
+const MAX_MESSAGES: usize = 3;
+/// Maximum characters of a message, and of a name.
+const MAX_TEXT_CHARS: usize = 4_000;
+const MAX_NAME_CHARS: usize = 80;
 
-pub(super) fn shared(event: &Value) -> Vec<Forwarded> {
+pub(super) fn parse_forwarded(event: &Value) -> Vec<ForwardedMessage> {
     let is_message = |shared: &&Value| {
         let is = |name: &str| shared.get(name) == Some(&Value::Bool(true));
         is("is_share") || is("is_msg_unfurl")
     };
     let shared = list(event, "attachments").filter(is_message);
-    shared.filter_map(read).take(MOST).collect()
+    shared
+        .filter_map(parse_message)
+        .take(MAX_MESSAGES)
+        .collect()
 }
 
-fn read(shared: &Value) -> Option<Forwarded> {
-    let text = readable(string(shared, "text")?);
-    let text: String = text.trim().chars().take(LONGEST).collect();
-    let author = string(shared, "author_name").or_else(|| string(shared, "author_subname"));
-    let author = author.map(|name| name.chars().take(NAME).collect());
-    (!is_blank(&text)).then_some(Forwarded { author, text })
+fn parse_message(attachment: &Value) -> Option<ForwardedMessage> {
+    let text = to_plain_text(string(attachment, "text")?);
+    let text: String = text.trim().chars().take(MAX_TEXT_CHARS).collect();
+    let author = string(attachment, "author_name").or_else(|| string(attachment, "author_subname"));
+    let author = author.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
+    (!is_invisible(&text)).then_some(ForwardedMessage { author, text })
 }
 
-/// What all of them say.
-pub(super) fn together(forwarded: &[Forwarded]) -> String {
+/// Joins the texts of all messages.
+pub(super) fn join_texts(forwarded: &[ForwardedMessage]) -> String {
     let texts: Vec<&str> = forwarded.iter().map(|one| one.text.as_str()).collect();
     texts.join("\n\n")
 }

@@ -1,4 +1,4 @@
-//! Every kind of event, and what it means to us.
+//! Tests of event classification.
 
 use super::*;
 use crate::question::SharedFile;
@@ -15,12 +15,12 @@ fn envelope(event: Value) -> Value {
     })
 }
 
-fn read_with(event: Value, rules: &Rules) -> Incoming {
+fn classify_with(event: Value, rules: &QuestionRules) -> SlackEvent {
     classify(&envelope(event), rules, Timestamp::from_millis(NOW))
 }
 
-fn read(event: Value) -> Incoming {
-    read_with(event, &Rules::default())
+fn classify_default(event: Value) -> SlackEvent {
+    classify_with(event, &QuestionRules::default())
 }
 
 fn message(more: Value) -> Value {
@@ -40,95 +40,114 @@ fn dm(more: Value) -> Value {
     event
 }
 
-fn question(incoming: Incoming) -> Question {
+fn question(incoming: SlackEvent) -> Question {
     match incoming {
-        Incoming::Question(question) => *question,
+        SlackEvent::Question(question) => *question,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_mention_is_a_question_in_the_thread_that_it_begins() {
-    let asked = question(read(json!({
+fn mention_is_a_question_in_its_own_thread() {
+    let asked = question(classify_default(json!({
         "type": "app_mention", "channel": "C1", "user": "U1", "team": "T1",
         "ts": "1700000000.000100", "text": "<@UBOT> what is &lt;this&gt;?",
     })));
     assert_eq!(asked.text, "what is <this>?");
-    assert_eq!(asked.place, PlaceKind::Channel);
+    assert_eq!(asked.conversation_kind, ConversationKind::Channel);
     assert_eq!(asked.thread, asked.ts);
     assert!(!asked.in_thread);
     assert_eq!(asked.asked_at, Timestamp::from_millis(NOW));
     assert_eq!(
         asked.id,
-        Question::id_of(&asked.team, &asked.channel, &asked.ts)
+        Question::derive_id(&asked.team, &asked.channel, &asked.ts)
     );
     assert_eq!(asked.event_id, "Ev1");
 }
 
 #[test]
-fn fault_7_a_mention_and_its_twin_are_the_same_question() {
+fn fault_7_mention_and_message_are_the_same_question() {
     let text = json!({"text": "<@UBOT> hello"});
-    let twin = question(read(message(text.clone())));
+    let twin = question(classify_default(message(text.clone())));
     let mut mention = message(text);
     mention["type"] = json!("app_mention");
     mention.as_object_mut().unwrap().remove("channel_type");
-    assert_eq!(question(read(mention)), twin);
-    let named = question(read(message(json!({"text": "<@UBOT|bot> hello"}))));
+    assert_eq!(question(classify_default(mention)), twin);
+    let named = question(classify_default(message(
+        json!({"text": "<@UBOT|bot> hello"}),
+    )));
     assert_eq!(named.text, "hello");
 }
 
 #[test]
-fn a_message_to_nobody_is_a_question_in_a_dm_and_where_everything_is() {
-    assert_eq!(read(message(json!({}))), Incoming::Ignored("not_addressed"));
+fn unaddressed_message_is_a_question_in_dm_and_auto_reply() {
+    assert_eq!(
+        classify_default(message(json!({}))),
+        SlackEvent::Ignored("not_addressed")
+    );
     let few = message(json!({"channel": "G1", "channel_type": "mpim"}));
-    assert_eq!(read(few.clone()), Incoming::Ignored("not_addressed"));
-    assert_eq!(question(read(dm(json!({})))).place, PlaceKind::Im);
-    let rules = Rules {
+    assert_eq!(
+        classify_default(few.clone()),
+        SlackEvent::Ignored("not_addressed")
+    );
+    assert_eq!(
+        question(classify_default(dm(json!({})))).conversation_kind,
+        ConversationKind::Im
+    );
+    let rules = QuestionRules {
         auto_reply: [ChannelId::new("C1").unwrap()].into(),
-        ..Rules::default()
+        ..QuestionRules::default()
     };
     assert_eq!(
-        question(read_with(message(json!({})), &rules)).text,
+        question(classify_with(message(json!({})), &rules)).text,
         "hello"
     );
-    assert_eq!(read_with(few, &rules), Incoming::Ignored("not_addressed"));
+    assert_eq!(
+        classify_with(few, &rules),
+        SlackEvent::Ignored("not_addressed")
+    );
 }
 
 #[test]
-fn replies_in_a_thread_are_followed_only_if_we_are_told_to() {
+fn thread_replies_are_followed_only_if_enabled() {
     let reply = || message(json!({"thread_ts": "1600000000.000100"}));
-    assert_eq!(read(reply()), Incoming::Ignored("not_addressed"));
-    let rules = Rules {
+    assert_eq!(
+        classify_default(reply()),
+        SlackEvent::Ignored("not_addressed")
+    );
+    let rules = QuestionRules {
         follow_threads: true,
-        ..Rules::default()
+        ..QuestionRules::default()
     };
-    let Incoming::Followed(asked) = read_with(reply(), &rules) else {
+    let SlackEvent::FollowUp(asked) = classify_with(reply(), &rules) else {
         panic!("it is not followed");
     };
     assert!(asked.in_thread);
     assert_eq!(asked.thread.as_str(), "1600000000.000100");
     assert_eq!(
-        read_with(message(json!({})), &rules),
-        Incoming::Ignored("not_addressed")
+        classify_with(message(json!({})), &rules),
+        SlackEvent::Ignored("not_addressed")
     );
     let mut mention = reply();
     mention["text"] = json!("<@UBOT> and you?");
-    assert_eq!(question(read_with(mention, &rules)).text, "and you?");
+    assert_eq!(question(classify_with(mention, &rules)).text, "and you?");
 }
 
 #[test]
-fn a_thread_that_cannot_be_read_is_not_answered_in() {
-    let asked = question(read(dm(json!({"thread_ts": "../1"}))));
+fn invalid_thread_timestamp_is_ignored() {
+    let asked = question(classify_default(dm(json!({"thread_ts": "../1"}))));
     assert_eq!(asked.thread, asked.ts);
-    let own = question(read(dm(json!({"thread_ts": "1700000000.000100"}))));
+    let own = question(classify_default(dm(
+        json!({"thread_ts": "1700000000.000100"}),
+    )));
     assert!(!own.in_thread);
 }
 
 #[test]
-fn fault_8_shared_files_and_broadcasts_are_questions_and_other_subtypes_are_not() {
+fn fault_8_only_file_share_and_broadcast_subtypes_are_questions() {
     for subtype in ["file_share", "thread_broadcast"] {
         assert_eq!(
-            question(read(dm(json!({"subtype": subtype})))).text,
+            question(classify_default(dm(json!({"subtype": subtype})))).text,
             "hello",
             "{subtype}"
         );
@@ -146,15 +165,15 @@ fn fault_8_shared_files_and_broadcasts_are_questions_and_other_subtypes_are_not(
         ("tombstone", "subtype"),
     ] {
         assert_eq!(
-            read(dm(json!({"subtype": subtype}))),
-            Incoming::Ignored(reason),
+            classify_default(dm(json!({"subtype": subtype}))),
+            SlackEvent::Ignored(reason),
             "{subtype}"
         );
     }
 }
 
 #[test]
-fn bots_our_own_posts_edits_and_hidden_messages_are_ignored() {
+fn bot_own_edited_and_hidden_messages_are_ignored() {
     for (more, reason) in [
         (json!({"bot_id": "B1"}), "bot"),
         (json!({"bot_profile": {"id": "B1"}}), "bot"),
@@ -164,26 +183,39 @@ fn bots_our_own_posts_edits_and_hidden_messages_are_ignored() {
         (json!({"edited": {"user": "U1", "ts": "1.1"}}), "edited"),
         (json!({"hidden": true}), "hidden"),
     ] {
-        assert_eq!(read(dm(more.clone())), Incoming::Ignored(reason), "{more}");
+        assert_eq!(
+            classify_default(dm(more.clone())),
+            SlackEvent::Ignored(reason),
+            "{more}"
+        );
     }
-    // A person writes by another app, such as a shortcut, without being a bot.
-    assert_eq!(question(read(dm(json!({"app_id": "A2"})))).text, "hello");
-    // Nothing is what a null says.
-    assert_eq!(question(read(dm(json!({"bot_id": null})))).text, "hello");
-    let mut nobody = dm(json!({}));
-    nobody.as_object_mut().unwrap().remove("user");
-    assert_eq!(read(nobody), Incoming::Ignored("unreadable"));
+    // A user may write through another app, such as a shortcut, without being a bot.
+    assert_eq!(
+        question(classify_default(dm(json!({"app_id": "A2"})))).text,
+        "hello"
+    );
+    // Null counts as absent.
+    assert_eq!(
+        question(classify_default(dm(json!({"bot_id": null})))).text,
+        "hello"
+    );
+    let mut without_user = dm(json!({}));
+    without_user.as_object_mut().unwrap().remove("user");
+    assert_eq!(
+        classify_default(without_user),
+        SlackEvent::Ignored("unreadable")
+    );
 }
 
 #[test]
-fn files_come_from_the_message_and_from_what_is_forwarded_in_it() {
+fn files_include_those_of_forwarded_messages() {
     let file = |id: &str| {
         json!({
             "id": id, "name": "a.csv", "mimetype": "text/csv", "size": 3,
             "url_private": "https://files.slack.com/p", "url_private_download": "https://files.slack.com/d",
         })
     };
-    let asked = question(read(dm(json!({
+    let asked = question(classify_default(dm(json!({
         "subtype": "file_share", "text": "",
         "files": [file("F1"), file("F1"), {"name": "no id"}, {"id": "bad id"}],
         "attachments": [{"is_share": true, "files": [file("F2")]}, {"text": "no files"}],
@@ -205,7 +237,7 @@ fn files_come_from_the_message_and_from_what_is_forwarded_in_it() {
 }
 
 #[test]
-fn what_is_forwarded_goes_along_or_is_the_question_itself() {
+fn forwarded_message_is_context_or_the_question_itself() {
     let forwarded = |text: &str| {
         json!({
             "is_share": true, "author_name": "Hana", "text": text, "fallback": "x",
@@ -213,7 +245,7 @@ fn what_is_forwarded_goes_along_or_is_the_question_itself() {
         })
     };
     let unfurled = json!({"title": "A page", "text": "of the web", "from_url": "https://x.test"});
-    let asked = question(read(dm(json!({
+    let asked = question(classify_default(dm(json!({
         "text": "sum up", "attachments": [unfurled, forwarded("up &amp; <https://x.test|down>")],
     }))));
     assert_eq!(asked.text, "sum up");
@@ -224,21 +256,23 @@ fn what_is_forwarded_goes_along_or_is_the_question_itself() {
     assert_eq!(only.text, "up & down (https://x.test)");
     assert!(!format!("{asked:?}{only:?}").contains("down"));
 
-    let alone = question(read(dm(json!({
+    let alone = question(classify_default(dm(json!({
         "text": "", "attachments": [forwarded("what is this?"), forwarded(" ")],
     }))));
     assert_eq!(alone.text, "what is this?");
-    assert!(alone.forwarded.is_empty(), "nothing goes along twice");
+    assert!(alone.forwarded.is_empty(), "not included twice");
 
     let many = vec![forwarded(&"長".repeat(5_000)); 9];
-    let bounded = question(read(dm(json!({"text": "x", "attachments": many}))));
+    let bounded = question(classify_default(dm(
+        json!({"text": "x", "attachments": many}),
+    )));
     let lengths = bounded.forwarded.iter().map(|one| one.text.chars().count());
     assert_eq!(lengths.collect::<Vec<_>>(), [4_000; 3]);
 }
 
 #[test]
-fn a_file_of_another_company_is_a_stub_that_has_to_be_asked_for() {
-    let asked = question(read(dm(json!({
+fn incomplete_files_need_files_info() {
+    let asked = question(classify_default(dm(json!({
         "subtype": "file_share",
         "files": [
             {"id": "F1", "file_access": "check_file_info", "mode": "file_access"},
@@ -249,11 +283,16 @@ fn a_file_of_another_company_is_a_stub_that_has_to_be_asked_for() {
     let asked: Vec<_> = asked.files.iter().map(|file| file.check_info).collect();
     assert_eq!(asked, [true, false, true]);
     let many: Vec<_> = (0..50).map(|n| json!({"id": format!("F{n}")})).collect();
-    assert_eq!(question(read(dm(json!({"files": many})))).files.len(), 20);
+    assert_eq!(
+        question(classify_default(dm(json!({"files": many}))))
+            .files
+            .len(),
+        20
+    );
 }
 
 #[test]
-fn in_a_shared_channel_the_askers_workspace_is_another() {
+fn shared_channel_question_names_askers_workspace() {
     let body = json!({
         "type": "event_callback", "event_id": "Ev1", "team_id": "T2", "api_app_id": "A1",
         "authorizations": [{"enterprise_id": "E1", "team_id": "T1", "user_id": "UBOT"}],
@@ -261,7 +300,7 @@ fn in_a_shared_channel_the_askers_workspace_is_another() {
     });
     let asked = question(classify(
         &body,
-        &Rules::default(),
+        &QuestionRules::default(),
         Timestamp::from_millis(0),
     ));
     assert_eq!(asked.team.as_str(), "T1");
@@ -270,27 +309,30 @@ fn in_a_shared_channel_the_askers_workspace_is_another() {
 }
 
 #[test]
-fn an_event_without_authorizations_counts_by_its_workspace() {
+fn event_without_authorizations_uses_its_team() {
     let body = json!({
         "type": "event_callback", "event_id": "Ev1", "team_id": "T1",
         "event": {"type": "app_mention", "channel": "G1", "user": "U1", "ts": "1.1", "text": "<@UBOT> hi"},
     });
     let asked = question(classify(
         &body,
-        &Rules::default(),
+        &QuestionRules::default(),
         Timestamp::from_millis(0),
     ));
-    assert_eq!((asked.team.as_str(), asked.place), ("T1", PlaceKind::Group));
-    assert_eq!(asked.text, "<@UBOT> hi", "nobody said who we are");
+    assert_eq!(
+        (asked.team.as_str(), asked.conversation_kind),
+        ("T1", ConversationKind::Group)
+    );
+    assert_eq!(asked.text, "<@UBOT> hi", "the bot user is unknown");
 }
 
 #[test]
-fn a_stop_names_its_thread() {
-    let stop = read(json!({
+fn stop_event_names_its_thread() {
+    let stop = classify_default(json!({
         "type": "agent_session_stopped", "channel": "C1", "thread_ts": "1.5", "user": "U1",
         "streaming_message_ts": [], "event_ts": "2.0",
     }));
-    let Incoming::Stop(stop) = stop else {
+    let SlackEvent::Stop(stop) = stop else {
         panic!("{stop:?}");
     };
     assert_eq!(stop.channel.as_str(), "C1");
@@ -298,41 +340,53 @@ fn a_stop_names_its_thread() {
     assert_eq!(stop.question, None);
     assert_eq!(stop.user.unwrap().as_str(), "U1");
     let nowhere = json!({"type": "agent_session_stopped", "channel": "C1"});
-    assert_eq!(read(nowhere), Incoming::Ignored("unreadable"));
+    assert_eq!(classify_default(nowhere), SlackEvent::Ignored("unreadable"));
 }
 
 #[test]
-fn what_is_said_about_the_installation() {
-    let left = Left {
+fn revocation_and_uninstall_are_classified() {
+    let uninstall = Uninstall {
         team: TeamId::new("T1").unwrap(),
         enterprise: None,
         event_id: "Ev1".to_owned(),
-        said: Timestamp::from_millis(NOW - 5_000),
+        happened_at: Timestamp::from_millis(NOW - 5_000),
     };
     let revoked = json!({"type": "tokens_revoked", "tokens": {"oauth": ["U1"], "bot": ["UBOT"]}});
-    assert_eq!(read(revoked), Incoming::Revoked(left.clone()));
+    assert_eq!(
+        classify_default(revoked),
+        SlackEvent::Revoked(uninstall.clone())
+    );
     for tokens in [
         json!({"oauth": ["U1"]}),
         json!({"oauth": ["U1"], "bot": []}),
     ] {
         let revoked = json!({"type": "tokens_revoked", "tokens": tokens});
-        assert_eq!(read(revoked), Incoming::Ignored("user_tokens"));
+        assert_eq!(
+            classify_default(revoked),
+            SlackEvent::Ignored("user_tokens")
+        );
     }
     let gone = json!({"type": "app_uninstalled"});
-    assert_eq!(read(gone), Incoming::Uninstalled(left));
+    assert_eq!(classify_default(gone), SlackEvent::Uninstalled(uninstall));
 }
 
 #[test]
-fn somebody_who_changed_is_named() {
+fn user_change_names_the_user() {
     let changed = json!({"type": "user_change", "user": {"id": "U1", "locale": "ja-JP"}});
     let (team, user) = (TeamId::new("T1").unwrap(), UserId::new("U1").unwrap());
-    assert_eq!(read(changed), Incoming::UserChanged(team, user));
-    let nobody = json!({"type": "user_change", "user": {}});
-    assert_eq!(read(nobody), Incoming::Ignored("unreadable"));
+    assert_eq!(
+        classify_default(changed),
+        SlackEvent::UserChanged(team, user)
+    );
+    let without_id = json!({"type": "user_change", "user": {}});
+    assert_eq!(
+        classify_default(without_id),
+        SlackEvent::Ignored("unreadable")
+    );
 }
 
 #[test]
-fn what_we_have_no_use_for_is_ignored_and_named() {
+fn other_events_are_ignored_with_a_reason() {
     for (event, reason) in [
         (
             json!({"type": "app_home_opened", "user": "U1", "channel": "D1"}),
@@ -361,25 +415,29 @@ fn what_we_have_no_use_for_is_ignored_and_named() {
             "unreadable",
         ),
     ] {
-        assert_eq!(read(event.clone()), Incoming::Ignored(reason), "{event}");
+        assert_eq!(
+            classify_default(event.clone()),
+            SlackEvent::Ignored(reason),
+            "{event}"
+        );
     }
 }
 
 #[test]
-fn what_is_no_event_at_all() {
+fn invalid_bodies_are_ignored_or_answered() {
     let at = Timestamp::from_millis(0);
-    let read = |body: &str| super::read(body.as_bytes(), &Rules::default(), at);
+    let read = |body: &str| parse(body.as_bytes(), &QuestionRules::default(), at);
     assert_eq!(
         read(r#"{"type":"url_verification","challenge":"c","token":"t"}"#),
-        Incoming::Challenge("c".to_owned())
+        SlackEvent::Challenge("c".to_owned())
     );
     assert_eq!(
         read(r#"{"type":"app_rate_limited","minute_rate_limited":1,"team_id":"T1"}"#),
-        Incoming::RateLimited
+        SlackEvent::RateLimited
     );
     assert_eq!(
         read(r#"{"type":"view_submission"}"#),
-        Incoming::Ignored("unknown_type")
+        SlackEvent::Ignored("unknown_type")
     );
     for unreadable in [
         "",
@@ -393,7 +451,7 @@ fn what_is_no_event_at_all() {
     ] {
         assert_eq!(
             read(unreadable),
-            Incoming::Ignored("unreadable"),
+            SlackEvent::Ignored("unreadable"),
             "{unreadable}"
         );
     }

@@ -1,4 +1,4 @@
-//! What people press, and what it means.
+//! Tests of interaction parsing.
 
 use super::*;
 use serde_json::json;
@@ -14,20 +14,20 @@ fn payload(action: Value) -> Value {
     })
 }
 
-fn at() -> Timestamp {
+fn now() -> Timestamp {
     Timestamp::from_millis(7)
 }
 
 #[test]
-fn a_stop_names_its_question_and_its_thread() {
+fn stop_names_question_and_thread() {
     let action = json!({"action_id": STOP_ACTION, "value": QUESTION, "action_ts": "3.5"});
     let body = format!(
         "payload={}",
         url::form_urlencoded::byte_serialize(payload(action).to_string().as_bytes())
             .collect::<String>()
     );
-    let Pressed::Stop(stop) = read(body.as_bytes(), at()) else {
-        panic!("it is no stop");
+    let Interaction::Stop(stop) = parse(body.as_bytes(), now()) else {
+        panic!("not a stop");
     };
     assert_eq!(stop.question.as_deref(), Some(QUESTION));
     assert_eq!((stop.thread.as_str(), stop.channel.as_str()), ("1.5", "C1"));
@@ -37,42 +37,49 @@ fn a_stop_names_its_question_and_its_thread() {
 }
 
 #[test]
-fn only_an_offer_that_one_person_sees_can_be_taken_back() {
+fn only_ephemeral_stop_button_can_be_deleted() {
     let action = json!({"action_id": STOP_ACTION, "value": QUESTION, "action_ts": "3.5"});
     let url = "https://hooks.slack.com/actions/T1/1/x";
-    let mut pressed = payload(action);
-    pressed["response_url"] = json!(url);
-    pressed["enterprise"] = json!({"id": "E1"});
-    let stop = |pressed: &Value| match classify(pressed, at()) {
-        Pressed::Stop(stop) => stop,
+    let mut payload_json = payload(action);
+    payload_json["response_url"] = json!(url);
+    payload_json["enterprise"] = json!({"id": "E1"});
+    let stop = |pressed: &Value| match classify(pressed, now()) {
+        Interaction::Stop(stop) => stop,
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        stop(&pressed).offer,
+        stop(&payload_json).button_url,
         None,
-        "that would take the answer away"
+        "that would delete the answer"
     );
-    pressed["container"] = json!({
+    payload_json["container"] = json!({
         "type": "message", "message_ts": "2.5", "channel_id": "C1", "is_ephemeral": true,
     });
-    let read = stop(&pressed);
-    assert_eq!(read.offer, Some(ResponseUrl::new(url)));
-    assert!(!read.in_thread);
-    assert_eq!(read.enterprise.as_ref().unwrap().as_str(), "E1");
-    assert!(!format!("{read:?}").contains("hooks"), "{read:?}");
-    pressed["response_url"] = json!(format!("https://hooks.slack.com/{}", "x".repeat(3_000)));
-    assert_eq!(stop(&pressed).offer, None);
+    let stop_request = stop(&payload_json);
+    assert_eq!(stop_request.button_url, Some(ResponseUrl::new(url)));
+    assert!(!stop_request.in_thread);
+    assert_eq!(stop_request.enterprise.as_ref().unwrap().as_str(), "E1");
+    assert!(
+        !format!("{stop_request:?}").contains("hooks"),
+        "{stop_request:?}"
+    );
+    payload_json["response_url"] = json!(format!("https://hooks.slack.com/{}", "x".repeat(3_000)));
+    assert_eq!(stop(&payload_json).button_url, None);
 }
 
 #[test]
-fn a_thumb_names_its_question_and_its_message() {
-    for (good, word) in [(true, "good"), (false, "bad")] {
-        let value = format!("{word}/{QUESTION}");
+fn feedback_names_question_and_message() {
+    for (good, verdict) in [(true, "good"), (false, "bad")] {
+        let value = format!("{verdict}/{QUESTION}");
         let action = json!({
             "type": "feedback_buttons", "action_id": FEEDBACK_ACTION, "value": value, "action_ts": "3.5",
         });
-        let Pressed::Feedback { given, pressed } = classify(&payload(action), at()) else {
-            panic!("it is no thumb");
+        let Interaction::Feedback {
+            feedback: given,
+            pressed_at: pressed,
+        } = classify(&payload(action), now())
+        else {
+            panic!("not a feedback");
         };
         assert_eq!(given.good, good);
         assert_eq!(given.question, QUESTION);
@@ -83,31 +90,37 @@ fn a_thumb_names_its_question_and_its_message() {
 }
 
 #[test]
-fn nobody_presses_in_the_future() {
+fn press_time_in_the_future_is_replaced_by_now() {
     let now = Timestamp::from_millis(1_000_500);
     let given_at = |action_ts: &str| {
         let value = format!("good/{QUESTION}");
         let action = json!({"action_id": FEEDBACK_ACTION, "value": value, "action_ts": action_ts});
         match classify(&payload(action), now) {
-            Pressed::Feedback { given, .. } => given.at,
+            Interaction::Feedback {
+                feedback: given, ..
+            } => given.at,
             other => panic!("{other:?}"),
         }
     };
-    // Slack may tell of it late, and its clock may be a little ahead of ours.
-    for (told, at) in [("900.5", 900_500), ("1060.5", 1_060_500)] {
-        assert_eq!(given_at(told), Timestamp::from_millis(at), "{told}");
+    // Slack may report it late, and its clock may be a little ahead.
+    for (action_ts, at) in [("900.5", 900_500), ("1060.5", 1_060_500)] {
+        assert_eq!(
+            given_at(action_ts),
+            Timestamp::from_millis(at),
+            "{action_ts}"
+        );
     }
-    for told in ["1061.5", "9999999999.5", "9999999999999999.5"] {
-        assert_eq!(given_at(told), now, "{told}");
+    for action_ts in ["1061.5", "9999999999.5", "9999999999999999.5"] {
+        assert_eq!(given_at(action_ts), now, "{action_ts}");
     }
 }
 
 #[test]
-fn anything_else_is_ignored() {
-    let read_action = |action| classify(&payload(action), at());
+fn unknown_interactions_are_ignored() {
+    let read_action = |action| classify(&payload(action), now());
     assert_eq!(
         read_action(json!({"action_id": "other", "value": "x"})),
-        Pressed::Ignored("unknown_action")
+        Interaction::Ignored("unknown_action")
     );
     for bad in [
         json!({"action_id": STOP_ACTION, "action_ts": "3.5"}),
@@ -118,15 +131,18 @@ fn anything_else_is_ignored() {
     ] {
         assert_eq!(
             read_action(bad.clone()),
-            Pressed::Ignored("unreadable"),
+            Interaction::Ignored("unreadable"),
             "{bad}"
         );
     }
     assert_eq!(
-        classify(&json!({"type": "view_submission"}), at()),
-        Pressed::Ignored("unknown_type")
+        classify(&json!({"type": "view_submission"}), now()),
+        Interaction::Ignored("unknown_type")
     );
     for body in ["", "payload=", "payload=%7B", "other=1"] {
-        assert_eq!(read(body.as_bytes(), at()), Pressed::Ignored("unreadable"));
+        assert_eq!(
+            parse(body.as_bytes(), now()),
+            Interaction::Ignored("unreadable")
+        );
     }
 }

@@ -1,37 +1,36 @@
-//! What messages are made of: Slack's blocks, and the key that we write behind each message. What they
-//! say comes from elsewhere.
+//! Slack Block Kit builders, and the metadata key attached to each message.
 
 use super::feedback;
-use crate::texts::{Language, Phrase, phrase};
+use crate::texts::{Language, UserPhrase, phrase_text};
 use serde_json::{Value, json};
 
-/// The action of the button that stops an answer; its value is the question's id.
+/// Action id of the stop button; its value is the question id.
 pub const STOP_ACTION: &str = "interzone_stop";
 
-/// The action of the buttons under an answer.
+/// Action id of the feedback buttons under an answer.
 pub const FEEDBACK_ACTION: &str = "interzone_feedback";
 
-/// The type of what we write behind our messages.
-pub(super) const KEY_TYPE: &str = "interzone_reply";
+/// Metadata event type of messages posted by this app.
+pub(super) const METADATA_EVENT_TYPE: &str = "interzone_reply";
 
-/// A text in Markdown.
-fn markdown(text: &str) -> Value {
+/// A Markdown block.
+fn markdown_block(text: &str) -> Value {
     json!({"type": "markdown", "text": text})
 }
 
-/// A message: its text, and under it the buttons for feedback on a question's answer.
-pub(super) fn message(text: &str, feedback: Option<(&str, Language)>) -> Value {
-    let mut blocks = vec![markdown(text)];
+/// Blocks of a message: its text, and optionally feedback buttons for a question's answer.
+pub(super) fn message_blocks(text: &str, feedback: Option<(&str, Language)>) -> Value {
+    let mut blocks = vec![markdown_block(text)];
     blocks.extend(feedback.map(|(question, language)| feedback_buttons(question, language)));
     Value::Array(blocks)
 }
 
-/// What stands under an answer.
+/// The feedback buttons shown under an answer.
 pub(super) fn feedback_buttons(question: &str, language: Language) -> Value {
-    let button = |what, good| {
+    let button = |label, good| {
         json!({
-            "text": {"type": "plain_text", "text": phrase(language, what)},
-            "value": feedback::value(question, good),
+            "text": {"type": "plain_text", "text": phrase_text(language, label)},
+            "value": feedback::button_value(question, good),
         })
     };
     json!({
@@ -39,20 +38,20 @@ pub(super) fn feedback_buttons(question: &str, language: Language) -> Value {
         "elements": [{
             "type": "feedback_buttons",
             "action_id": FEEDBACK_ACTION,
-            "positive_button": button(Phrase::Good, true),
-            "negative_button": button(Phrase::Bad, false),
+            "positive_button": button(UserPhrase::Good, true),
+            "negative_button": button(UserPhrase::Bad, false),
         }],
     })
 }
 
-/// A message that is not over, with the button that stops it.
-pub(super) fn growing(text: &str, question: &str, language: Language) -> Value {
-    json!([markdown(text), stop_button(question, language)])
+/// Blocks of an unfinished message, with a stop button.
+pub(super) fn in_progress_blocks(text: &str, question: &str, language: Language) -> Value {
+    json!([markdown_block(text), stop_button(question, language)])
 }
 
-/// The offer to stop an answer, as a message of its own.
-pub(super) fn stop_offer(question: &str, language: Language) -> Value {
-    let hint = phrase(language, Phrase::StopHint);
+/// Blocks of a separate message that offers to stop an answer.
+pub(super) fn stop_offer_blocks(question: &str, language: Language) -> Value {
+    let hint = phrase_text(language, UserPhrase::StopHint);
     json!([
         {"type": "section", "text": {"type": "plain_text", "text": hint}},
         stop_button(question, language),
@@ -65,14 +64,14 @@ fn stop_button(question: &str, language: Language) -> Value {
         "elements": [{
             "type": "button",
             "action_id": STOP_ACTION,
-            "text": {"type": "plain_text", "text": phrase(language, Phrase::Stop)},
+            "text": {"type": "plain_text", "text": phrase_text(language, UserPhrase::Stop)},
             "style": "danger",
             "value": question,
         }],
     })
 }
 
-/// What is written behind a message, so that it is found again.
-pub(super) fn metadata(key: &str) -> Value {
-    json!({"event_type": KEY_TYPE, "event_payload": {"key": key}})
+/// Message metadata that holds the key, so that the message can be found again.
+pub(super) fn key_metadata(key: &str) -> Value {
+    json!({"event_type": METADATA_EVENT_TYPE, "event_payload": {"key": key}})
 }

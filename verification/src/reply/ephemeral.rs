@@ -1,34 +1,41 @@
-//! Words for one person alone. Nobody can look whether they were seen, so after a lost answer they are
-//! said again: twice is better than not at all.
+//! Ephemeral messages. Slack has no way to check whether one was delivered, so it is sent again after an
+//! ambiguous error: a duplicate is better than a lost message.
 
 use super::markdown::mrkdwn;
-use super::post;
-use super::poster::{Carried, Job};
-use crate::slack::api::chat::Ephemeral;
+use super::post_message;
+use super::poster::{PostContext, PostOutcome};
+use crate::slack::api::chat::PostEphemeral;
 use crate::slack::ids::UserId;
 
-/// Tells somebody something.
-pub(super) async fn tell(
-    job: &Job<'_>,
+/// Posts an ephemeral message.
+pub(super) async fn post_ephemeral(
+    ctx: &PostContext<'_>,
     user: &UserId,
     text: &str,
     in_thread: bool,
-    alone: bool,
-) -> Carried {
-    let place = &job.effect.place;
-    let own = mrkdwn(text);
-    let post = Ephemeral {
-        channel: &place.channel,
+    is_direct_message: bool,
+) -> PostOutcome {
+    let location = &ctx.action.location;
+    let mrkdwn_text = mrkdwn(text);
+    let post = PostEphemeral {
+        channel: &location.channel,
         user,
-        // In a thread that nobody has begun, nobody would see it.
-        thread: in_thread.then_some(&place.thread),
-        text: &own,
+        // A thread without replies is not open in the client, so the user would not see the message.
+        thread: in_thread.then_some(&location.thread),
+        text: &mrkdwn_text,
         blocks: None,
     };
-    match job.desk.slack.chat_post_ephemeral(job.at, &post).await {
-        Ok(()) => Carried::Arrived,
-        // Where nobody else reads it, a message will do.
-        Err(error) if alone && !error.may_pass() => post::post(job, text, false).await,
-        Err(error) => job.came(&error),
+    match ctx
+        .service
+        .slack
+        .chat_post_ephemeral(ctx.installation, &post)
+        .await
+    {
+        Ok(()) => PostOutcome::Delivered,
+        // In a direct message a normal message is equally private.
+        Err(error) if is_direct_message && !error.is_retryable() => {
+            post_message::post_message(ctx, text, false).await
+        }
+        Err(error) => ctx.classify(&error),
     }
 }

@@ -1,5 +1,4 @@
-//! What a workspace does not let us do, remembered for a while, so that not every answer begins with
-//! asking in vain.
+//! Negative cache of Slack features that a workspace does not support, so that not every reply retries them.
 
 use crate::slack::api::SlackError;
 use crate::slack::ids::TeamId;
@@ -7,41 +6,46 @@ use quick_cache::sync::Cache;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a refusal is remembered. Somebody may add a scope meanwhile.
-const REMEMBER: Duration = Duration::from_secs(3600);
+/// Lifetime of a cached refusal. The app may be granted the scope meanwhile.
+const REFUSAL_TTL: Duration = Duration::from_secs(3600);
 
-/// How many refusals are remembered.
-const MOST: usize = 4096;
+/// Maximum number of cached refusals.
+const MAX_REFUSALS: usize = 4096;
 
-/// Something that Slack has not given everybody.
+/// A Slack feature that not every workspace has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Feature {
-    /// Messages that grow.
+pub(super) enum SlackFeature {
+    /// Streaming messages.
     Stream,
-    /// The status under a thread.
+    /// Assistant status of a thread.
     Status,
 }
 
-/// What was refused, and by whom.
-pub(super) struct Features(Cache<(TeamId, Feature), Instant>);
+/// Time of the last refusal per workspace and feature.
+pub(super) struct FeatureCache(Cache<(TeamId, SlackFeature), Instant>);
 
-impl Default for Features {
+impl Default for FeatureCache {
     fn default() -> Self {
-        Self(Cache::new(MOST))
+        Self(Cache::new(MAX_REFUSALS))
     }
 }
 
-impl Features {
-    /// Whether it is worth trying.
-    pub(super) fn has(&self, team: &TeamId, feature: Feature) -> bool {
+impl FeatureCache {
+    /// Returns true unless the feature was refused recently.
+    pub(super) fn is_available(&self, team: &TeamId, feature: SlackFeature) -> bool {
         let key = (team.clone(), feature);
         self.0
             .get(&key)
-            .is_none_or(|refused| refused.elapsed() >= REMEMBER)
+            .is_none_or(|refused| refused.elapsed() >= REFUSAL_TTL)
     }
 
-    /// Remembers a refusal, if it is one of the feature and not of this one call. Answers whether it is.
-    pub(super) fn refused(&self, team: &TeamId, feature: Feature, error: &SlackError) -> bool {
+    /// Caches the error if it rejects the feature and not just this call. Returns true if it was cached.
+    pub(super) fn record_refusal(
+        &self,
+        team: &TeamId,
+        feature: SlackFeature,
+        error: &SlackError,
+    ) -> bool {
         let refused = is_refusal(error);
         if refused {
             self.0.insert((team.clone(), feature), Instant::now());
@@ -50,8 +54,8 @@ impl Features {
     }
 }
 
-/// Words that are about the method, the token or the kind of place, and will be said again.
-const REFUSALS: &[&str] = &[
+/// Error codes about the method, the token or the channel type, which will repeat.
+const REFUSAL_CODES: &[&str] = &[
     "access_denied",
     "channel_type_not_supported",
     "deprecated_endpoint",
@@ -72,9 +76,9 @@ const REFUSALS: &[&str] = &[
 
 fn is_refusal(error: &SlackError) -> bool {
     match error {
-        SlackError::Said { word, .. } => REFUSALS.contains(&word.as_str()),
-        // Whoever stands in for Slack and has no such method.
-        SlackError::Status { status, .. } => matches!(status, 404 | 405 | 501),
+        SlackError::Rejected { code: word, .. } => REFUSAL_CODES.contains(&word.as_str()),
+        // A Slack-compatible server without this method.
+        SlackError::HttpStatus { status, .. } => matches!(status, 404 | 405 | 501),
         _ => false,
     }
 }
@@ -85,27 +89,30 @@ mod tests {
     use crate::slack::api::Method;
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_remembered_for_an_hour_and_for_one_workspace() {
-        let features = Features::default();
+    async fn feature_refusal_is_cached_per_workspace_for_an_hour() {
+        let features = FeatureCache::default();
         let (one, other) = (TeamId::new("T1").unwrap(), TeamId::new("T2").unwrap());
-        let error = SlackError::said(Method::ChatStartStream, "unknown_method");
-        assert!(features.has(&one, Feature::Stream));
-        assert!(features.refused(&one, Feature::Stream, &error));
-        assert!(!features.has(&one, Feature::Stream));
-        assert!(features.has(&one, Feature::Status));
-        assert!(features.has(&other, Feature::Stream));
-        tokio::time::advance(REMEMBER).await;
-        assert!(features.has(&one, Feature::Stream));
+        let error = SlackError::rejection(Method::ChatStartStream, "unknown_method");
+        assert!(features.is_available(&one, SlackFeature::Stream));
+        assert!(features.record_refusal(&one, SlackFeature::Stream, &error));
+        assert!(!features.is_available(&one, SlackFeature::Stream));
+        assert!(features.is_available(&one, SlackFeature::Status));
+        assert!(features.is_available(&other, SlackFeature::Stream));
+        tokio::time::advance(REFUSAL_TTL).await;
+        assert!(features.is_available(&one, SlackFeature::Stream));
     }
 
     #[test]
-    fn what_is_wrong_with_one_call_is_not_remembered() {
-        let features = Features::default();
+    fn call_specific_error_is_not_cached() {
+        let features = FeatureCache::default();
         let team = TeamId::new("T1").unwrap();
-        for word in ["channel_not_found", "internal_error", "is_archived"] {
-            let error = SlackError::said(Method::ChatStartStream, word);
-            assert!(!features.refused(&team, Feature::Stream, &error), "{word}");
+        for code in ["channel_not_found", "internal_error", "is_archived"] {
+            let error = SlackError::rejection(Method::ChatStartStream, code);
+            assert!(
+                !features.record_refusal(&team, SlackFeature::Stream, &error),
+                "{error}"
+            );
         }
-        assert!(features.has(&team, Feature::Stream));
+        assert!(features.is_available(&team, SlackFeature::Stream));
     }
 }

@@ -1,8 +1,7 @@
-//! What users think of answers: what a press of a button says, and the list of them for the operator.
-//! The buttons can be pressed again and again; the last press counts.
+//! User feedback on answers: button values, and the list for the operator. The last press of each user counts.
 
-use super::Desk;
-use super::shelf::Shelf;
+use super::ReplyService;
+use super::ports::ReplyStore;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use interzone_hub::{Hub, HubError};
 use interzone_protocol::vocab::Timestamp;
@@ -10,54 +9,54 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kind of the records.
-const KIND: &str = "slack.feedback";
+/// Record kind.
+const FEEDBACK_RECORD_KIND: &str = "slack.feedback";
 
-/// How long what users think is kept.
-const KEEP: Duration = Duration::from_secs(90 * 24 * 3600);
+/// Retention of feedback.
+const FEEDBACK_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// What the button for an answer says when it is pressed.
-pub(super) fn value(question: &str, good: bool) -> String {
-    let word = if good { "good" } else { "bad" };
-    format!("{word}/{question}")
+/// Value of a feedback button.
+pub(super) fn button_value(question: &str, good: bool) -> String {
+    let rating = if good { "good" } else { "bad" };
+    format!("{rating}/{question}")
 }
 
-/// What somebody thinks of an answer.
+/// Feedback of one user on one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FeedbackGiven {
-    /// The question's id.
+pub struct SlackFeedback {
+    /// The question id.
     pub question: String,
-    /// Whether it was of use.
+    /// True if the answer was helpful.
     pub good: bool,
     /// The workspace.
     pub team: TeamId,
-    /// Where.
+    /// The channel.
     pub channel: ChannelId,
     /// The message whose button was pressed.
     pub message: Ts,
-    /// Who pressed it.
+    /// The user who pressed the button.
     pub user: UserId,
-    /// When.
+    /// Time of the press.
     pub at: Timestamp,
 }
 
-impl FeedbackGiven {
-    /// The kind of the records that hold it, for whoever reads the store beside the zone.
-    pub const KIND: &'static str = KIND;
+impl SlackFeedback {
+    /// Record kind, for readers that access the store directly.
+    pub const RECORD_KIND: &'static str = FEEDBACK_RECORD_KIND;
 
-    /// Reads a button's value: the question's id, and whether the answer was of use. Nothing if it is
-    /// none of ours.
+    /// Parses a button value into the question id and whether the answer was helpful. Returns `None` for values of
+    /// other buttons.
     ///
     /// ```
-    /// use interzone_verification::FeedbackGiven;
+    /// use interzone_verification::SlackFeedback;
     ///
     /// let id = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-    /// assert_eq!(FeedbackGiven::read(&format!("good/{id}")), Some((id, true)));
-    /// assert_eq!(FeedbackGiven::read("good/../x"), None);
+    /// assert_eq!(SlackFeedback::parse_button_value(&format!("good/{id}")), Some((id, true)));
+    /// assert_eq!(SlackFeedback::parse_button_value("good/../x"), None);
     /// ```
-    pub fn read(value: &str) -> Option<(&str, bool)> {
-        let (word, question) = value.split_once('/')?;
-        let good = match word {
+    pub fn parse_button_value(value: &str) -> Option<(&str, bool)> {
+        let (rating, question) = value.split_once('/')?;
+        let good = match rating {
             "good" => true,
             "bad" => false,
             _ => return None,
@@ -67,59 +66,61 @@ impl FeedbackGiven {
     }
 }
 
-/// Where feedback is kept.
+/// Feedback storage.
 #[derive(Clone)]
-pub struct Feedbacks(Arc<dyn Shelf>);
+pub struct FeedbackStore(Arc<dyn ReplyStore>);
 
-impl Feedbacks {
-    /// Keeps it in the hub's store.
+impl FeedbackStore {
+    /// Stores feedback in the hub's store.
     pub fn new(hub: Hub) -> Self {
         Self(Arc::new(hub))
     }
 
-    /// Keeps what somebody thinks, in place of what they thought before.
+    /// Stores feedback, replacing an earlier one of the same user.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn keep(&self, given: &FeedbackGiven) -> Result<(), HubError> {
-        let key = format!("{}/{}/{}", given.team, given.question, given.user);
-        let before = self.0.note(KIND, &key).await?;
-        let before = before.and_then(|note| serde_json::from_str::<FeedbackGiven>(&note).ok());
-        if before.is_some_and(|before| before.at > given.at) {
-            // Slack tells of it late.
+    /// The store write failed.
+    pub async fn put(&self, feedback: &SlackFeedback) -> Result<(), HubError> {
+        let key = format!("{}/{}/{}", feedback.team, feedback.question, feedback.user);
+        let previous = self.0.get(FEEDBACK_RECORD_KIND, &key).await?;
+        let before = previous.and_then(|note| serde_json::from_str::<SlackFeedback>(&note).ok());
+        if before.is_some_and(|before| before.at > feedback.at) {
+            // Slack delivered an older press late.
             return Ok(());
         }
-        let value = serde_json::json!(given).to_string();
-        self.0.keep(KIND, &key, &value, KEEP).await
+        let value = serde_json::json!(feedback).to_string();
+        self.0
+            .put(FEEDBACK_RECORD_KIND, &key, &value, FEEDBACK_TTL)
+            .await
     }
 
-    /// All there is, newest first.
+    /// Returns all feedback, newest first.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn all(&self) -> Result<Vec<FeedbackGiven>, HubError> {
-        let notes = self.0.notes(KIND).await?;
+    /// The store read failed.
+    pub async fn all(&self) -> Result<Vec<SlackFeedback>, HubError> {
+        let records = self.0.list(FEEDBACK_RECORD_KIND).await?;
         let read = |(_, value): (String, String)| serde_json::from_str(&value).ok();
-        let mut all: Vec<FeedbackGiven> = notes.into_iter().filter_map(read).collect();
+        let mut all: Vec<SlackFeedback> = records.into_iter().filter_map(read).collect();
         all.sort_by_key(|given| std::cmp::Reverse(given.at));
         Ok(all)
     }
 }
 
-impl Desk {
-    /// Where feedback is kept.
-    pub fn feedbacks(&self) -> Feedbacks {
-        Feedbacks(Arc::clone(&self.shelf))
+impl ReplyService {
+    /// Returns the feedback storage.
+    pub fn feedback_store(&self) -> FeedbackStore {
+        FeedbackStore(Arc::clone(&self.store))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::tests::MemoryShelf;
+    use crate::reply::tests::MemoryReplyStore;
 
-    fn given(user: &str, good: bool, at: i64) -> FeedbackGiven {
-        FeedbackGiven {
+    fn feedback(user: &str, good: bool, at: i64) -> SlackFeedback {
+        SlackFeedback {
             question: "67e55044-10b1-426f-9247-bb680e5fe0c8".to_owned(),
             good,
             team: TeamId::new("T1").unwrap(),
@@ -131,25 +132,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_press_of_each_counts_however_late_it_is_told() {
-        let feedbacks = Feedbacks(Arc::new(MemoryShelf::default()));
-        for one in [
-            given("U1", true, 1),
-            given("U2", true, 2),
-            given("U1", false, 3),
-            given("U1", true, 1),
+    async fn latest_feedback_per_user_wins_despite_late_delivery() {
+        let feedbacks = FeedbackStore(Arc::new(MemoryReplyStore::default()));
+        for item in [
+            feedback("U1", true, 1),
+            feedback("U2", true, 2),
+            feedback("U1", false, 3),
+            feedback("U1", true, 1),
         ] {
-            feedbacks.keep(&one).await.unwrap();
+            feedbacks.put(&item).await.unwrap();
         }
         let all = feedbacks.all().await.unwrap();
-        assert_eq!(all, [given("U1", false, 3), given("U2", true, 2)]);
+        assert_eq!(all, [feedback("U1", false, 3), feedback("U2", true, 2)]);
     }
 
     #[test]
-    fn only_what_our_buttons_say_is_read() {
+    fn only_own_feedback_button_values_are_parsed() {
         let id = "67e55044-10b1-426f-9247-bb680e5fe0c8";
         for good in [true, false] {
-            assert_eq!(FeedbackGiven::read(&value(id, good)), Some((id, good)));
+            assert_eq!(
+                SlackFeedback::parse_button_value(&button_value(id, good)),
+                Some((id, good))
+            );
         }
         for other in [
             "",
@@ -158,7 +162,7 @@ mod tests {
             "fine/67e55044-10b1-426f-9247-bb680e5fe0c8",
             "bad/x",
         ] {
-            assert_eq!(FeedbackGiven::read(other), None, "{other}");
+            assert_eq!(SlackFeedback::parse_button_value(other), None, "{other}");
         }
     }
 }

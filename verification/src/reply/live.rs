@@ -1,26 +1,26 @@
-//! A reply while it comes: the sign that the question was received, what the agent is doing, and its
-//! words as they grow. All of it is best effort; what must stand there in the end is seen to by `finish`.
+//! The live reply: the "received" reaction, the agent's status, and the text while it is produced. All of it is
+//! best effort; `finalize_live` guarantees the final message.
 //!
-//! Everything runs beside the call to the Execution Zone. The first text is sent the moment that it is
-//! there, and what Slack does not take in time is caught up with later, or at the end.
+//! It runs concurrently with the call to the Execution Zone. The first text is sent as soon as it is available;
+//! updates that Slack rejects are included in a later one, or in the final message.
 
-mod begun;
-mod offer;
-mod writer;
+mod record;
+mod stop_button;
+mod streamer;
 
-pub(super) use begun::Begun;
-pub(super) use writer::Beat;
+pub(super) use record::LiveReplyRecord;
+pub(super) use streamer::UpdateInterval;
 
-use super::Desk;
-use super::effect::{Left, Place};
-use super::features::Feature;
-use super::markdown::defuse;
-use super::reaction::RECEIVED;
-use crate::question::{PlaceKind, Question};
-use crate::signs::{is_blank, straight};
+use super::ReplyService;
+use super::features::SlackFeature;
+use super::markdown::escape_mentions;
+use super::outbox_payload::{LiveReplyState, ReplyLocation};
+use super::reaction::RECEIVED_REACTION;
+use crate::question::{ConversationKind, Question};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
-use crate::texts::{Language, Phrase, phrase};
+use crate::texts::{Language, UserPhrase, phrase_text};
+use crate::unicode_hygiene::{is_invisible, strip_bidi_and_control};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -29,219 +29,236 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How long the sign that a question was received may take.
-const SIGN: Duration = Duration::from_secs(2);
+/// Timeout of the "received" reaction.
+const REACTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long to wait before saying that something is being done: for a fast answer it would come late.
-const QUIET: Duration = Duration::from_millis(250);
+/// Delay before the first status, which would be pointless for a fast answer.
+const STATUS_DELAY: Duration = Duration::from_millis(250);
 
-/// After how long the same status is said again.
-const AGAIN: Duration = Duration::from_secs(90);
+/// Interval after which an unchanged status is sent again.
+const STATUS_REFRESH_INTERVAL: Duration = Duration::from_secs(90);
 
-/// The longest status that is shown.
-const LONGEST_STATUS: usize = 100;
+/// Maximum length of a status, in characters.
+const MAX_STATUS_CHARS: usize = 100;
 
-/// How long the end may wait for a call that is on its way.
-const LAST_CALL: Duration = Duration::from_secs(15);
+/// Maximum time to wait for a call in flight when the reply finishes.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What the agent has said and done so far.
+/// Progress of the agent so far.
 #[derive(Debug, Default)]
-struct Said {
+struct LiveProgress {
     text: String,
-    /// Whether there is something to see in the text.
-    seen: bool,
+    /// True if the text contains a visible character.
+    has_visible_text: bool,
     status: Option<String>,
-    begun: bool,
-    over: bool,
+    task_started: bool,
+    is_finished: bool,
 }
 
-impl Said {
+impl LiveProgress {
     fn add(&mut self, more: &str) {
-        self.seen |= !is_blank(more);
+        self.has_visible_text |= !is_invisible(more);
         self.text.push_str(more);
     }
 
-    /// Whether there is something to read, or nothing more to wait for.
-    fn is_readable(&self) -> bool {
-        self.over || self.seen
+    /// Returns true if there is visible text or the reply is finished.
+    fn has_text_or_is_finished(&self) -> bool {
+        self.is_finished || self.has_visible_text
     }
 }
 
-/// A reply while it comes. Dropping it leaves in Slack what stands there.
+/// Handle of a live reply. Dropping it leaves the posted message as it is.
 #[derive(Debug)]
-pub struct Live {
-    /// The first to go, so that nothing is begun on the way out.
+pub struct LiveReply {
+    /// Declared first so that it is dropped first and no further call starts.
     _stop: DropGuard,
-    said: watch::Sender<Said>,
-    task: JoinHandle<Left>,
+    progress: watch::Sender<LiveProgress>,
+    worker: JoinHandle<LiveReplyState>,
 }
 
-impl Live {
-    pub(super) fn begin(
-        desk: &Desk,
+impl LiveReply {
+    pub(super) fn start(
+        service: &ReplyService,
         question: &Question,
-        at: Arc<Installation>,
+        installation: Arc<Installation>,
         language: Language,
         attempt: u32,
     ) -> Self {
         let stop = CancellationToken::new();
-        let (said, hears) = watch::channel(Said::default());
-        // Outside of a conversation between two, Slack asks for whom it is.
-        let recipient = (question.place != PlaceKind::Im)
-            .then(|| (question.user.clone(), question.team_of_asker().clone()));
-        let shown = Shown {
-            desk: desk.clone(),
-            at,
-            place: Place::of(question),
+        let (progress, progress_rx) = watch::channel(LiveProgress::default());
+        // Outside direct messages, Slack requires the recipient of a stream.
+        let recipient = (question.conversation_kind != ConversationKind::Im)
+            .then(|| (question.user.clone(), question.asker_team().clone()));
+        let task = LiveReplyTask {
+            service: service.clone(),
+            installation,
+            location: ReplyLocation::from_question(question),
             in_thread: question.in_thread,
             user: question.user.clone(),
             recipient,
             language,
-            again: attempt > 1,
-            stands: AtomicBool::new(false),
+            is_retry: attempt > 1,
+            is_visible: AtomicBool::new(false),
             has_button: AtomicBool::new(false),
         };
-        let task = tokio::spawn(shown.run(hears, stop.clone()));
+        let task = tokio::spawn(task.run(progress_rx, stop.clone()));
         Self {
             _stop: stop.drop_guard(),
-            said,
-            task,
+            progress,
+            worker: task,
         }
     }
 
-    /// The agent is doing something, in its words.
-    pub fn status(&self, status: &str) {
-        // It is one line that nothing turns around, and the agent's words are no more than words here either.
-        let line = straight(status);
+    /// Sets the agent's status.
+    pub fn set_status(&self, status: &str) {
+        // One line without bidirectional controls, and with mentions escaped.
+        let line = strip_bidi_and_control(status);
         let line: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
         if !line.is_empty() {
-            let short: String = line.chars().take(LONGEST_STATUS).collect();
-            let short = defuse(&short).into_owned();
-            self.said.send_modify(|said| said.status = Some(short));
+            let status: String = line.chars().take(MAX_STATUS_CHARS).collect();
+            let short = escape_mentions(&status).into_owned();
+            self.progress
+                .send_modify(|progress| progress.status = Some(short));
         }
     }
 
-    /// The agent has said more.
-    pub fn text(&self, more: &str) {
+    /// Appends text produced by the agent.
+    pub fn push_text(&self, more: &str) {
         if !more.is_empty() {
-            self.said.send_modify(|said| said.add(more));
+            self.progress.send_modify(|progress| progress.add(more));
         }
     }
 
-    /// There is a task, so there is something that can be stopped.
-    pub fn begun(&self) {
-        self.said.send_modify(|said| said.begun = true);
+    /// Records that the task exists, so that it can be stopped.
+    pub fn task_started(&self) {
+        self.progress
+            .send_modify(|progress| progress.task_started = true);
     }
 
-    /// It is over. Gives what stands in Slack.
-    pub async fn left(mut self) -> Left {
-        self.said.send_modify(|said| said.over = true);
-        match timeout(LAST_CALL, &mut self.task).await {
+    /// Finishes the live reply and returns its state in Slack.
+    pub async fn finish(mut self) -> LiveReplyState {
+        self.progress
+            .send_modify(|progress| progress.is_finished = true);
+        match timeout(FINISH_TIMEOUT, &mut self.worker).await {
             Ok(Ok(left)) => left,
-            _ => Left::unknown(),
+            _ => LiveReplyState::unknown(),
         }
     }
 }
 
-/// What it takes to show a reply.
-struct Shown {
-    desk: Desk,
-    at: Arc<Installation>,
-    place: Place,
+/// Dependencies and state of the task that updates Slack.
+struct LiveReplyTask {
+    service: ReplyService,
+    installation: Arc<Installation>,
+    location: ReplyLocation,
     in_thread: bool,
     user: UserId,
     recipient: Option<(UserId, TeamId)>,
     language: Language,
-    again: bool,
-    /// Whether something of the reply can be seen.
-    stands: AtomicBool,
-    /// Whether it has a button to stop it.
+    is_retry: bool,
+    /// True once a part of the reply is visible in Slack.
+    is_visible: AtomicBool,
+    /// True if the message has a stop button.
     has_button: AtomicBool,
 }
 
-impl Shown {
-    async fn run(self, said: watch::Receiver<Said>, stop: CancellationToken) -> Left {
+impl LiveReplyTask {
+    async fn run(
+        self,
+        progress: watch::Receiver<LiveProgress>,
+        stop: CancellationToken,
+    ) -> LiveReplyState {
         tokio::select! {
             biased;
-            () = stop.cancelled() => Left::unknown(),
-            left = self.show(said) => left,
+            () = stop.cancelled() => LiveReplyState::unknown(),
+            left = self.show_progress(progress) => left,
         }
     }
 
-    async fn show(&self, mut said: watch::Receiver<Said>) -> Left {
-        let (shelf, question) = (&*self.desk.shelf, &self.place.question);
-        if self.again && !matches!(Begun::read(shelf, question).await, Ok(None)) {
-            // What an earlier attempt has left may be finished already: it is not touched before the end.
-            over(&mut said).await;
-            return Left::unknown();
+    async fn show_progress(&self, mut progress: watch::Receiver<LiveProgress>) -> LiveReplyState {
+        let (store, question) = (&*self.service.store, &self.location.question);
+        if self.is_retry && !matches!(LiveReplyRecord::load(store, question).await, Ok(None)) {
+            // The message of an earlier attempt may be final already, so it is left alone until the reply finishes.
+            wait_for_finish(&mut progress).await;
+            return LiveReplyState::unknown();
         }
-        let write = self.write(said.clone());
-        let beside = async {
+        let write_text = self.write_text(progress.clone());
+        let side_updates = async {
             tokio::join!(
-                self.sign(),
-                self.tell_status(said.clone()),
-                self.offer_stop(said.clone()),
+                self.add_received_reaction(),
+                self.update_status(progress.clone()),
+                self.offer_stop_button(progress.clone()),
             );
         };
-        tokio::pin!(write, beside);
-        let mut done = false;
-        let left = loop {
+        tokio::pin!(write_text, side_updates);
+        let mut side_updates_done = false;
+        let state = loop {
             tokio::select! {
-                left = &mut write => break left,
-                () = &mut beside, if !done => done = true,
+                state = &mut write_text => break state,
+                () = &mut side_updates, if !side_updates_done => side_updates_done = true,
             }
         };
-        if !done {
-            // A sign that is on its way must not come after the one that it is over.
-            let _ = timeout(SIGN, beside).await;
+        if !side_updates_done {
+            // A pending "received" reaction must not arrive after the final one.
+            let _ = timeout(REACTION_TIMEOUT, side_updates).await;
         }
-        left
+        state
     }
 
-    /// Puts the sign that the question was received.
-    async fn sign(&self) {
-        let place = &self.place;
-        let slack = self.desk.slack.hasty();
-        let add = slack.reactions_add(&self.at, &place.channel, &place.asked, RECEIVED);
-        if let Ok(Err(error)) = timeout(SIGN, add).await {
-            tracing::debug!(%error, "no sign that a question was received");
+    /// Adds the "received" reaction.
+    async fn add_received_reaction(&self) {
+        let location = &self.location;
+        let slack = self.service.slack.fail_fast();
+        let add = slack.reactions_add(
+            &self.installation,
+            &location.channel,
+            &location.question_ts,
+            RECEIVED_REACTION,
+        );
+        if let Ok(Err(error)) = timeout(REACTION_TIMEOUT, add).await {
+            tracing::debug!(%error, "could not add received reaction");
         }
     }
 
-    /// Says what the agent is doing, until there is something to read.
-    async fn tell_status(&self, mut said: watch::Receiver<Said>) {
-        let features = &self.desk.features;
-        if !self.desk.options.live || !features.has(&self.place.team, Feature::Status) {
+    /// Shows the agent's status until there is text.
+    async fn update_status(&self, mut progress: watch::Receiver<LiveProgress>) {
+        let features = &self.service.features;
+        if !self.service.options.live
+            || !features.is_available(&self.location.team, SlackFeature::Status)
+        {
             return;
         }
         tokio::select! {
-            () = sleep(QUIET) => {}
-            () = readable(&mut said) => return,
+            () = sleep(STATUS_DELAY) => {}
+            () = wait_for_text(&mut progress) => return,
         }
         loop {
-            let status = said.borrow_and_update().status.clone();
-            let status =
-                status.unwrap_or_else(|| phrase(self.language, Phrase::Thinking).to_owned());
-            let slack = self.desk.slack.hasty();
-            let (channel, thread) = (&self.place.channel, &self.place.thread);
-            let set = slack.assistant_set_status(&self.at, channel, thread, &status);
+            let status = progress.borrow_and_update().status.clone();
+            let status = status
+                .unwrap_or_else(|| phrase_text(self.language, UserPhrase::Thinking).to_owned());
+            let slack = self.service.slack.fail_fast();
+            let (channel, thread) = (&self.location.channel, &self.location.thread);
+            let set = slack.assistant_set_status(&self.installation, channel, thread, &status);
             if let Err(error) = set.await {
-                features.refused(&self.place.team, Feature::Status, &error);
+                features.record_refusal(&self.location.team, SlackFeature::Status, &error);
                 if error.retry_after().is_none() {
                     return;
                 }
             }
             tokio::select! {
-                () = readable(&mut said) => return,
-                () = sleep(self.desk.beat.little) => {}
+                () = wait_for_text(&mut progress) => return,
+                () = sleep(self.service.update_interval.small) => {}
             }
-            let other = said.wait_for(|said| {
-                let other = said.status.as_ref().is_some_and(|other| *other != status);
-                said.is_readable() || other
+            let status_changed = progress.wait_for(|progress| {
+                let other = progress
+                    .status
+                    .as_ref()
+                    .is_some_and(|other| *other != status);
+                progress.has_text_or_is_finished() || other
             });
-            // Slack takes it away by itself after two minutes.
-            if let Ok(heard) = timeout(AGAIN, other).await
-                && heard.map_or(true, |said| said.is_readable())
+            // Slack clears the status by itself after two minutes.
+            if let Ok(changed) = timeout(STATUS_REFRESH_INTERVAL, status_changed).await
+                && changed.map_or(true, |progress| progress.has_text_or_is_finished())
             {
                 return;
             }
@@ -249,14 +266,16 @@ impl Shown {
     }
 }
 
-/// Waits until there is something to read, or nothing more to wait for.
-async fn readable(said: &mut watch::Receiver<Said>) {
-    let _ = said.wait_for(Said::is_readable).await;
+/// Waits until there is visible text or the reply is finished.
+async fn wait_for_text(progress: &mut watch::Receiver<LiveProgress>) {
+    let _ = progress
+        .wait_for(LiveProgress::has_text_or_is_finished)
+        .await;
 }
 
-/// Waits until it is over.
-async fn over(said: &mut watch::Receiver<Said>) {
-    let _ = said.wait_for(|said| said.over).await;
+/// Waits until the reply is finished.
+async fn wait_for_finish(progress: &mut watch::Receiver<LiveProgress>) {
+    let _ = progress.wait_for(|progress| progress.is_finished).await;
 }
 
 #[cfg(test)]

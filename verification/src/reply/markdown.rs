@@ -1,46 +1,50 @@
-//! Markdown on its way to Slack: defused for the blocks that take Markdown as it is, and put into
-//! Slack's own form for the text beside them. Where a text is cut is not decided here.
+//! Markdown conversion for Slack: escapes mentions for blocks that accept Markdown, and converts to Slack's mrkdwn
+//! for the fallback text.
 
-mod calls;
+mod escape_mentions;
 mod inline;
 
-pub(super) use calls::{defuse, settled};
+pub(super) use escape_mentions::{escape_mentions, safe_prefix};
 
-use super::split::{closes, fence, is_rule};
+use super::split::{closes_fence, is_table_delimiter, opening_fence};
 use std::borrow::Cow;
 
-/// Markdown in Slack's own form.
+/// Converts Markdown to Slack's mrkdwn.
 pub(super) fn mrkdwn(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut out: Vec<String> = Vec::new();
     let mut open: Option<&str> = None;
-    let mut rest = lines.iter().copied().enumerate();
-    while let Some((number, line)) = rest.next() {
+    let mut remaining = lines.iter().copied().enumerate();
+    while let Some((index, line)) = remaining.next() {
         if let Some(marker) = open {
-            if closes(line, marker) {
+            if closes_fence(line, marker) {
                 open = None;
                 out.push("```".to_owned());
             } else {
                 out.push(escape(line).into_owned());
             }
-        } else if let Some(marker) = fence(line) {
-            open = Some(marker);
+        } else if let Some(opening) = opening_fence(line) {
+            open = Some(opening);
             out.push("```".to_owned());
-        } else if line.contains('|') && lines.get(number + 1).is_some_and(|under| is_rule(under)) {
-            // Slack's own form has no tables.
+        } else if line.contains('|')
+            && lines
+                .get(index + 1)
+                .is_some_and(|next_line| is_table_delimiter(next_line))
+        {
+            // mrkdwn has no tables, so they become code blocks.
             let rows = lines
                 .iter()
-                .skip(number + 1)
+                .skip(index + 1)
                 .take_while(|row| row.contains('|'));
             let rows = rows.count();
             out.push("```".to_owned());
             out.push(escape(line).into_owned());
-            for (_, row) in rest.by_ref().take(rows) {
+            for (_, row) in remaining.by_ref().take(rows) {
                 out.push(escape(row).into_owned());
             }
             out.push("```".to_owned());
         } else {
-            out.push(plain(line));
+            out.push(convert_line(line));
         }
     }
     if open.is_some() {
@@ -49,23 +53,23 @@ pub(super) fn mrkdwn(text: &str) -> String {
     out.join("\n")
 }
 
-/// A line outside of code.
-fn plain(line: &str) -> String {
+/// Converts a line outside code blocks.
+fn convert_line(line: &str) -> String {
     let mut line = line;
     let mut quotes = 0;
-    // An answer says how deep quotes are in quotes, so they are peeled off one after another.
+    // Quotes can be nested to any depth, so this is a loop and not a recursion.
     while let Some(quoted) = line.trim_start().strip_prefix('>') {
         quotes += 1;
         line = quoted.strip_prefix(' ').unwrap_or(quoted);
     }
-    format!("{}{}", "> ".repeat(quotes), unquoted(line))
+    format!("{}{}", "> ".repeat(quotes), convert_unquoted_line(line))
 }
 
-/// A line outside of code and of quotes.
-fn unquoted(line: &str) -> String {
+/// Converts a line outside code blocks and quotes.
+fn convert_unquoted_line(line: &str) -> String {
     let body = line.trim_start();
     let indent = line.get(..line.len() - body.len()).unwrap_or_default();
-    if let Some(title) = heading(body) {
+    if let Some(title) = heading_title(body) {
         let title = inline::convert(title);
         let title = title.replace('*', "");
         return if title.trim().is_empty() {
@@ -74,7 +78,7 @@ fn unquoted(line: &str) -> String {
             format!("*{}*", title.trim())
         };
     }
-    if is_break(body) {
+    if is_thematic_break(body) {
         return "──────────".to_owned();
     }
     for bullet in ["- ", "* ", "+ "] {
@@ -85,27 +89,27 @@ fn unquoted(line: &str) -> String {
     format!("{indent}{}", inline::convert(body))
 }
 
-fn heading(line: &str) -> Option<&str> {
+fn heading_title(line: &str) -> Option<&str> {
     let title = line.trim_start_matches('#');
     let depth = line.len() - title.len();
-    let ends = title.is_empty() || title.starts_with(' ');
-    ((1..=6).contains(&depth) && ends).then(|| title.trim().trim_end_matches('#'))
+    let has_separator = title.is_empty() || title.starts_with(' ');
+    ((1..=6).contains(&depth) && has_separator).then(|| title.trim().trim_end_matches('#'))
 }
 
-/// Whether the line is one that is drawn across the page.
-fn is_break(line: &str) -> bool {
-    let signs: String = line.split_whitespace().collect();
-    let all = |sign: char| signs.chars().all(|other| other == sign);
-    signs.len() >= 3 && (all('-') || all('*') || all('_'))
+/// Returns true for a thematic break (`---`, `***`, `___`).
+fn is_thematic_break(line: &str) -> bool {
+    let chars: String = line.split_whitespace().collect();
+    let is_all = |c: char| chars.chars().all(|other| other == c);
+    chars.len() >= 3 && (is_all('-') || is_all('*') || is_all('_'))
 }
 
-/// With the three signs that Slack reads spelled out.
+/// Escapes `&`, `<` and `>` for mrkdwn.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>']) {
         return Cow::Borrowed(text);
     }
-    let spelled = text.replace('&', "&amp;").replace('<', "&lt;");
-    Cow::Owned(spelled.replace('>', "&gt;"))
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    Cow::Owned(escaped.replace('>', "&gt;"))
 }
 
 #[cfg(test)]

@@ -1,174 +1,179 @@
-//! What came of a question, as entries for the outbox: pure, and the same however often it is made. The
-//! keys do not depend on what the live reply has left, so that a second plan for a question adds nothing
-//! to the first.
+//! Turns the outcome of a question into outbox entries. Pure and deterministic. The entry keys do not depend on the
+//! live reply's state, so planning a question again adds no entries.
 
-use super::effect::{Act, Effect, Ending, Left, POSTS, Place, Standing};
-use super::markdown::defuse;
-use super::split::{closing, split};
-use crate::intake::Stop;
-use crate::question::{PlaceKind, Question};
-use crate::signs::is_blank;
+use super::markdown::escape_mentions;
+use super::outbox_payload::{
+    ActionKind, FinalStatus, LiveReplyState, POST_CHANNEL, PostedAs, ReplyLocation, SlackAction,
+};
+use super::split::{closing_fence, split};
+use crate::intake::StopRequest;
+use crate::question::{ConversationKind, Question};
 use crate::slack::ids::UserId;
-use crate::texts::{self, Language, LeftOut, Phrase, Refusal};
-use interzone_hub::NewEntry;
-use interzone_protocol::vocab::{InvalidId, InvalidJson, Json, PrincipalId};
-use interzone_protocol::zone::{ArtifactPart, ErrorWord, ExecuteResult, ZoneArtifact};
+use crate::texts::{self, Language, Refusal, SkipReason, UserPhrase};
+use crate::unicode_hygiene::is_invisible;
+use interzone_hub::NewOutboxEntry;
+use interzone_protocol::vocab::{InvalidId, InvalidJson, PrincipalId, VerbatimJson};
+use interzone_protocol::zone::{ArtifactPart, ErrorReason, ExecuteResult, ZoneArtifact};
 
-/// The most characters of a message. Slack takes 12,000 of Markdown.
-pub(super) const LONGEST: usize = 11_000;
+/// Maximum number of characters per message. Slack accepts 12,000 of Markdown.
+pub(super) const MAX_MESSAGE_CHARS: usize = 11_000;
 
-/// Why there is no plan.
+/// Planning error.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The workspace cannot be an owner.
-    #[error("the workspace's name cannot be used")]
+    /// The workspace id is not a valid owner.
+    #[error("the workspace id is not a valid owner")]
     Owner(#[source] InvalidId),
-    /// An entry cannot be written down.
-    #[error("an entry for the outbox cannot be written")]
+    /// An entry cannot be serialized.
+    #[error("an outbox entry cannot be serialized")]
     Payload(#[source] InvalidJson),
 }
 
-/// A file that came with a question and that we left out.
+/// An attachment of a question that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOutFile {
-    /// What it is called.
+pub struct SkippedFile {
+    /// File name.
     pub name: String,
-    /// Why it was left out.
-    pub why: LeftOut,
+    /// Reason.
+    pub reason: SkipReason,
 }
 
-/// There is an answer; `notes` are the files that we did not pass on.
+/// Plans an answer; `skipped_files` lists the attachments that were not passed to the agent.
 ///
 /// # Errors
 /// See [`PlanError`].
-pub fn answered(
+pub fn plan_answer(
     question: &Question,
-    left: &Left,
+    live_state: &LiveReplyState,
     language: Language,
     result: &ExecuteResult,
-    notes: &[LeftOutFile],
-) -> Result<Vec<NewEntry>, PlanError> {
-    let plan = Plan::new(question, language)?;
+    skipped_files: &[SkippedFile],
+) -> Result<Vec<NewOutboxEntry>, PlanError> {
+    let plan = ReplyPlan::new(question, language)?;
     let answer = result.response_text.as_deref().unwrap_or_default();
     let mut texts = vec![answer.trim_end().to_owned()];
-    let ours = notes.iter();
-    texts.extend(ours.map(|note| texts::left_out(language, &note.name, note.why)));
-    // What the agent left out it says itself, as a rule.
-    let theirs = result.skipped.iter().flatten();
-    for skipped in theirs.filter(|skipped| !answer.contains(&skipped.name)) {
-        let word = ErrorWord::from_name(&skipped.error_code);
-        let why = word.map_or(LeftOut::Unreadable, LeftOut::of);
-        texts.push(texts::left_out(language, &skipped.name, why));
+    let own_skipped = skipped_files.iter();
+    texts.extend(
+        own_skipped.map(|note| texts::skipped_file_text(language, &note.name, note.reason)),
+    );
+    // The agent usually mentions the files that it skipped.
+    let agent_skipped = result.skipped.iter().flatten();
+    for skipped in agent_skipped.filter(|skipped| !answer.contains(&skipped.name)) {
+        let code = ErrorReason::from_name(&skipped.error_code);
+        let reason = code.map_or(SkipReason::Unreadable, SkipReason::from_error_reason);
+        texts.push(texts::skipped_file_text(language, &skipped.name, reason));
     }
     let mut files = Vec::new();
-    for (id, name) in generated(result) {
+    for (id, name) in generated_files(result) {
         match &result.task_id {
-            Some(task) => files.push(Act::File {
+            Some(task) => files.push(ActionKind::File {
                 task: task.clone(),
                 artifact: id.to_owned(),
                 name: name.to_owned(),
             }),
-            // The file is fetched when it is posted, and nobody could be asked for it.
-            None => texts.push(texts::file_not_posted(language, name)),
+            // Files are fetched when they are posted, which needs the task id.
+            None => texts.push(texts::file_not_posted_text(language, name)),
         }
     }
-    texts.retain(|text| !is_blank(text));
+    texts.retain(|text| !is_invisible(text));
     if texts.is_empty() && files.is_empty() {
-        texts.push(texts::phrase(language, Phrase::NoAnswer).to_owned());
+        texts.push(texts::phrase_text(language, UserPhrase::NoAnswer).to_owned());
     }
-    let mut entries = plan.texts(left, &texts.join("\n\n"), true)?;
+    let mut entries = plan.text_entries(live_state, &texts.join("\n\n"), true)?;
     for (number, file) in files.into_iter().enumerate() {
         entries.push(plan.entry(&format!("file/{number}"), file)?);
     }
-    entries.push(plan.reaction(Ending::Answered)?);
+    entries.push(plan.reaction_entry(FinalStatus::Answered)?);
     Ok(entries)
 }
 
-/// There is none, and this is why.
+/// Plans a failure message.
 ///
 /// # Errors
 /// See [`PlanError`].
-pub fn failed(
+pub fn plan_failure(
     question: &Question,
-    left: &Left,
+    live_state: &LiveReplyState,
     language: Language,
-    word: ErrorWord,
-) -> Result<Vec<NewEntry>, PlanError> {
-    let why = texts::failure(language, word);
-    Plan::new(question, language)?.broken_off(left, why, Ending::Failed)
+    code: ErrorReason,
+) -> Result<Vec<NewOutboxEntry>, PlanError> {
+    let text = texts::failure_text(language, code);
+    ReplyPlan::new(question, language)?.interrupted_entries(live_state, text, FinalStatus::Failed)
 }
 
-/// It was stopped as asked.
+/// Plans the message for a question that was stopped by a user.
 ///
 /// # Errors
 /// See [`PlanError`].
-pub fn stopped(
+pub fn plan_stop(
     question: &Question,
-    left: &Left,
+    live_state: &LiveReplyState,
     language: Language,
-) -> Result<Vec<NewEntry>, PlanError> {
-    let why = texts::failure(language, ErrorWord::Canceled);
-    Plan::new(question, language)?.broken_off(left, why, Ending::Stopped)
+) -> Result<Vec<NewOutboxEntry>, PlanError> {
+    let text = texts::failure_text(language, ErrorReason::Canceled);
+    ReplyPlan::new(question, language)?.interrupted_entries(live_state, text, FinalStatus::Stopped)
 }
 
-/// It is not taken, and only who asked is told why.
+/// Plans a refusal, shown to the asker only.
 ///
 /// # Errors
 /// See [`PlanError`].
-pub fn refused(
+pub fn plan_refusal(
     question: &Question,
     language: Language,
     refusal: &Refusal,
-) -> Result<Vec<NewEntry>, PlanError> {
-    let tell = Act::Tell {
+) -> Result<Vec<NewOutboxEntry>, PlanError> {
+    let message = ActionKind::Ephemeral {
         user: question.user.clone(),
-        text: texts::refusal(language, refusal),
+        text: texts::refusal_text(language, refusal),
         in_thread: question.in_thread,
-        alone: question.place == PlaceKind::Im,
+        is_direct_message: question.conversation_kind == ConversationKind::Im,
     };
-    Ok(vec![Plan::new(question, language)?.entry("refused", tell)?])
+    Ok(vec![
+        ReplyPlan::new(question, language)?.entry("refused", message)?,
+    ])
 }
 
-/// A press of the button that stops an answer came to nothing, and only who pressed it is told why.
+/// Plans the notice that an answer could not be stopped, shown only to the user who pressed the button.
 ///
 /// # Errors
 /// See [`PlanError`].
-pub(crate) fn not_stopped(
-    stop: &Stop,
+pub(crate) fn plan_stop_notice(
+    stop: &StopRequest,
     user: &UserId,
     language: Language,
-    why: Phrase,
-) -> Result<NewEntry, PlanError> {
-    let place = Place {
+    reason: UserPhrase,
+) -> Result<NewOutboxEntry, PlanError> {
+    let location = ReplyLocation {
         team: stop.team.clone(),
         enterprise: stop.enterprise.clone(),
         channel: stop.channel.clone(),
         thread: stop.thread.clone(),
-        asked: stop.thread.clone(),
+        question_ts: stop.thread.clone(),
         question: stop.target(),
     };
-    let tell = Act::Tell {
+    let message = ActionKind::Ephemeral {
         user: user.clone(),
-        text: texts::phrase(language, why).to_owned(),
+        text: texts::phrase_text(language, reason).to_owned(),
         in_thread: stop.in_thread,
-        alone: false,
+        is_direct_message: false,
     };
     let key = format!("{}/{user}", stop.event_id);
-    Plan::at(place, language)?.entry(&key, tell)
+    ReplyPlan::for_location(location, language)?.entry(&key, message)
 }
 
-/// The files of a result: their ids and names.
-fn generated(result: &ExecuteResult) -> Vec<(&str, &str)> {
+/// Ids and names of a result's files.
+fn generated_files(result: &ExecuteResult) -> Vec<(&str, &str)> {
     let listed = result.artifacts.iter().flatten();
-    let listed = listed.filter(|artifact| artifact.name != ZoneArtifact::RESPONSE);
-    let mut files: Vec<(&str, &str)> = listed.filter_map(file).collect();
+    let listed = listed.filter(|artifact| artifact.name != ZoneArtifact::RESPONSE_NAME);
+    let mut files: Vec<(&str, &str)> = listed.filter_map(file_id_and_name).collect();
     if files.is_empty() {
-        files.extend(result.file_artifact.as_ref().and_then(file));
+        files.extend(result.file_artifact.as_ref().and_then(file_id_and_name));
     }
     files
 }
 
-fn file(artifact: &ZoneArtifact) -> Option<(&str, &str)> {
+fn file_id_and_name(artifact: &ZoneArtifact) -> Option<(&str, &str)> {
     artifact.parts.iter().find_map(|part| match part {
         ArtifactPart::File { file_name, .. } => {
             Some((artifact.artifact_id.as_str(), file_name.as_str()))
@@ -177,93 +182,102 @@ fn file(artifact: &ZoneArtifact) -> Option<(&str, &str)> {
     })
 }
 
-pub(super) struct Plan {
-    place: Place,
+/// Builds outbox entries for one question.
+pub(super) struct ReplyPlan {
+    location: ReplyLocation,
     language: Language,
     owner: PrincipalId,
 }
 
-impl Plan {
+impl ReplyPlan {
     fn new(question: &Question, language: Language) -> Result<Self, PlanError> {
-        Self::at(Place::of(question), language)
+        Self::for_location(ReplyLocation::from_question(question), language)
     }
 
-    pub(super) fn at(place: Place, language: Language) -> Result<Self, PlanError> {
-        let owner = PrincipalId::new(&place.team).map_err(PlanError::Owner)?;
+    pub(super) fn for_location(
+        location: ReplyLocation,
+        language: Language,
+    ) -> Result<Self, PlanError> {
+        let owner = PrincipalId::new(&location.team).map_err(PlanError::Owner)?;
         Ok(Self {
-            place,
+            location,
             language,
             owner,
         })
     }
 
-    pub(super) fn entry(&self, key: &str, act: Act) -> Result<NewEntry, PlanError> {
+    pub(super) fn entry(&self, key: &str, act: ActionKind) -> Result<NewOutboxEntry, PlanError> {
         let group = match act {
-            // Nobody waits for it, and it waits for nobody.
-            Act::Tell { .. } => None,
-            _ => Some(self.place.group()),
+            // Ephemeral messages need no ordering.
+            ActionKind::Ephemeral { .. } => None,
+            _ => Some(self.location.outbox_group()),
         };
-        let effect = Effect {
-            place: self.place.clone(),
+        let action = SlackAction {
+            location: self.location.clone(),
             language: self.language,
-            act,
+            kind: act,
         };
-        Ok(NewEntry {
-            channel: POSTS.to_owned(),
-            key: format!("{}/{key}", self.place.question),
+        Ok(NewOutboxEntry {
+            channel: POST_CHANNEL.to_owned(),
+            key: format!("{}/{key}", self.location.question),
             group,
             owner: self.owner.clone(),
             subject: None,
-            payload: Json::of(&effect).map_err(PlanError::Payload)?,
+            payload: VerbatimJson::from_value(&action).map_err(PlanError::Payload)?,
         })
     }
 
-    fn reaction(&self, ending: Ending) -> Result<NewEntry, PlanError> {
-        self.entry("reaction", Act::React { ending })
+    fn reaction_entry(&self, ending: FinalStatus) -> Result<NewOutboxEntry, PlanError> {
+        self.entry("reaction", ActionKind::React { ending })
     }
 
-    /// A text as messages: the first in place of what the live reply has left.
-    fn texts(&self, left: &Left, text: &str, answer: bool) -> Result<Vec<NewEntry>, PlanError> {
-        let text = defuse(text);
-        let mut pieces = split(&text, LONGEST);
-        if pieces.is_empty() && left.standing != Standing::Nothing {
-            // What was said while it went on is all there is.
-            pieces.push(left.said.trim_end().to_owned());
+    /// Splits a text into messages; the first replaces the live reply.
+    fn text_entries(
+        &self,
+        live_state: &LiveReplyState,
+        text: &str,
+        is_answer: bool,
+    ) -> Result<Vec<NewOutboxEntry>, PlanError> {
+        let text = escape_mentions(text);
+        let mut pieces = split(&text, MAX_MESSAGE_CHARS);
+        if pieces.is_empty() && live_state.posted_as != PostedAs::NotPosted {
+            // The streamed text is all there is.
+            pieces.push(live_state.accepted_text.trim_end().to_owned());
         }
-        pieces.retain(|piece| !is_blank(piece));
+        pieces.retain(|piece| !is_invisible(piece));
         let last = pieces.len().saturating_sub(1);
-        let acts = pieces.into_iter().enumerate().map(|(number, text)| {
-            let feedback = answer && number == last;
-            let act = if number == 0 && left.standing != Standing::Nothing {
-                let left = left.clone();
-                Act::Finish {
+        let entries = pieces.into_iter().enumerate().map(|(number, text)| {
+            let feedback = is_answer && number == last;
+            let action = if number == 0 && live_state.posted_as != PostedAs::NotPosted {
+                let live_state = live_state.clone();
+                ActionKind::FinalizeLive {
                     text,
                     feedback,
-                    left,
+                    live_state,
                 }
             } else {
-                Act::Post { text, feedback }
+                ActionKind::Post { text, feedback }
             };
-            self.entry(&format!("text/{number}"), act)
+            self.entry(&format!("text/{number}"), action)
         });
-        acts.collect()
+        entries.collect()
     }
 
-    /// What was said so far stays, and under it stands why there is no more.
-    fn broken_off(
+    /// Keeps the streamed text and appends the reason why it ended.
+    fn interrupted_entries(
         &self,
-        left: &Left,
-        why: &str,
-        ending: Ending,
-    ) -> Result<Vec<NewEntry>, PlanError> {
-        let said = left.said.trim_end();
-        let text = if said.is_empty() {
-            why.to_owned()
+        live_state: &LiveReplyState,
+        reason: &str,
+        ending: FinalStatus,
+    ) -> Result<Vec<NewOutboxEntry>, PlanError> {
+        let streamed = live_state.accepted_text.trim_end();
+        let text = if streamed.is_empty() {
+            reason.to_owned()
         } else {
-            format!("{said}{}\n\n{why}", closing(said))
+            format!("{streamed}{}\n\n{reason}", closing_fence(streamed))
         };
-        let mut entries = self.texts(left, &text, false)?;
-        entries.push(self.reaction(ending)?);
+        let mut entries = self.text_entries(live_state, &text, false)?;
+        entries.push(self.reaction_entry(ending)?);
         Ok(entries)
     }
 }

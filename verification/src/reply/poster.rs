@@ -1,204 +1,227 @@
-//! Carrying entries to Slack, one after another. An entry may come again after a crash or a lost answer,
-//! so each kind looks first, from its second attempt on, whether it is there already.
+//! Outbox handler for Slack posts. An entry may be delivered again after a crash or a lost response, so from its
+//! second attempt on each action first checks whether it is done already.
 
-use super::Desk;
-use super::effect::{Act, Effect};
-use super::plan::Plan;
-use super::{ephemeral, file, finish, post, reaction};
+use super::ReplyService;
+use super::outbox_payload::{ActionKind, SlackAction};
+use super::plan::ReplyPlan;
+use super::{ephemeral, finalize_live, post_message, reaction, upload_file};
 use crate::slack::api::SlackError;
 use crate::texts;
 use interzone_hub::OutboxEntry;
 use std::time::Duration;
 
-/// What became of an attempt to carry an entry.
+/// Outcome of a delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
-    /// It stands in Slack.
-    Arrived,
-    /// Not now.
-    Later {
-        /// Why, in words for the operator; nothing of its content.
-        why: String,
-        /// How long to wait at least.
-        after: Option<Duration>,
+pub enum PostOutcome {
+    /// Delivered to Slack.
+    Delivered,
+    /// Failed temporarily.
+    Retry {
+        /// Reason for the operator, without message content.
+        reason: String,
+        /// Minimum delay before the next attempt.
+        delay: Option<Duration>,
     },
-    /// Never: trying again cannot help.
-    Never {
-        /// Why, in words for the operator; nothing of its content.
-        why: String,
+    /// Failed permanently.
+    Failed {
+        /// Reason for the operator, without message content.
+        reason: String,
     },
 }
 
-impl Carried {
-    pub(super) fn later(why: impl ToString) -> Self {
-        Self::Later {
-            why: why.to_string(),
-            after: None,
+impl PostOutcome {
+    pub(super) fn retry(reason: impl ToString) -> Self {
+        Self::Retry {
+            reason: reason.to_string(),
+            delay: None,
         }
     }
 
-    pub(super) fn never(why: impl ToString) -> Self {
-        Self::Never {
-            why: why.to_string(),
+    pub(super) fn failed(reason: impl ToString) -> Self {
+        Self::Failed {
+            reason: reason.to_string(),
         }
     }
 
-    /// What follows from a call that came to nothing.
-    pub(super) fn of(error: &SlackError) -> Self {
-        if error.may_pass_next_time() {
-            Self::Later {
-                why: error.to_string(),
-                after: error.retry_after(),
+    /// Classifies a Slack error.
+    pub(super) fn from_slack_error(error: &SlackError) -> Self {
+        if error.is_retryable_after_refresh() {
+            Self::Retry {
+                reason: error.to_string(),
+                delay: error.retry_after(),
             }
         } else {
-            Self::never(error)
+            Self::failed(error)
         }
     }
 }
 
-/// So many attempts may wait for something that helps, and is not needed.
-const EARLY: u32 = 8;
+/// Number of attempts below which an attempt counts as early and may wait for optional information.
+const EARLY_ATTEMPTS: u32 = 8;
 
-/// Notes about answers that could not be posted, by the question.
-pub(super) const UNSAID: &str = "slack.unsaid";
-const UNSAID_FOR: Duration = Duration::from_secs(3 * 24 * 3600);
+/// Record kind of answers that could not be posted, keyed by question id.
+pub(super) const UNDELIVERED_KIND: &str = "slack.unsaid";
+const UNDELIVERED_TTL: Duration = Duration::from_secs(3 * 24 * 3600);
 
-/// Carries the entries of [`POSTS`](super::POSTS). Cheap to clone.
+/// Delivers entries of [`POST_CHANNEL`](super::POST_CHANNEL). Cheap to clone.
 #[derive(Clone)]
-pub struct Poster {
-    desk: Desk,
+pub struct PostHandler {
+    service: ReplyService,
 }
 
-impl Poster {
-    pub(super) fn new(desk: Desk) -> Self {
-        Self { desk }
+impl PostHandler {
+    pub(super) fn new(service: ReplyService) -> Self {
+        Self { service }
     }
 
-    /// Carries one entry. It may be broken off at any moment, and the same entry may come again, with
-    /// the number of its attempt one higher.
-    pub async fn carry(&self, entry: &OutboxEntry) -> Carried {
-        let effect: Effect = match entry.payload.decode() {
+    /// Delivers one entry. Cancellation-safe; the same entry may be delivered again with the next attempt number.
+    pub async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
+        let action: SlackAction = match entry.payload.decode() {
             Ok(effect) => effect,
-            Err(_) => return Carried::never("the entry cannot be read: another version wrote it"),
+            Err(_) => {
+                return PostOutcome::failed(
+                    "payload cannot be decoded: written by another version",
+                );
+            }
         };
-        let place = &effect.place;
-        let way = self.desk.ways.way(&place.team, place.enterprise.as_ref());
-        let at = match way.await {
+        let location = &action.location;
+        let lookup = self
+            .service
+            .tokens
+            .installation(&location.team, location.enterprise.as_ref());
+        let installation = match lookup.await {
             Ok(Some(at)) => at,
-            Ok(None) => return Carried::never("there is no token for the workspace any more"),
-            Err(why) => return Carried::later(why),
+            Ok(None) => return PostOutcome::failed("no token for the workspace"),
+            Err(reason) => return PostOutcome::retry(reason),
         };
-        let job = Job {
-            desk: &self.desk,
-            at: &at,
-            effect: &effect,
+        let ctx = PostContext {
+            service: &self.service,
+            installation: &installation,
+            action: &action,
             key: &entry.key,
-            again: entry.attempt > 1,
-            early: entry.attempt < EARLY,
+            is_retry: entry.attempt > 1,
+            is_early: entry.attempt < EARLY_ATTEMPTS,
         };
-        let carried = match &effect.act {
-            Act::Post { text, feedback } => post::post(&job, text, *feedback).await,
-            Act::Finish {
+        let outcome = match &action.kind {
+            ActionKind::Post { text, feedback } => {
+                post_message::post_message(&ctx, text, *feedback).await
+            }
+            ActionKind::FinalizeLive {
                 text,
                 feedback,
-                left,
-            } => finish::finish(&job, text, *feedback, left).await,
-            Act::File {
+                live_state: left,
+            } => finalize_live::finalize_live(&ctx, text, *feedback, left).await,
+            ActionKind::File {
                 task,
                 artifact,
                 name,
-            } => file::file(&job, task, artifact, name).await,
-            Act::React { ending } => reaction::react(&job, *ending).await,
-            Act::Tell {
+            } => upload_file::upload_file(&ctx, task, artifact, name).await,
+            ActionKind::React { ending } => reaction::react(&ctx, *ending).await,
+            ActionKind::Ephemeral {
                 user,
                 text,
                 in_thread,
-                alone,
-            } => ephemeral::tell(&job, user, text, *in_thread, *alone).await,
+                is_direct_message: alone,
+            } => ephemeral::post_ephemeral(&ctx, user, text, *in_thread, *alone).await,
         };
-        match &carried {
-            Carried::Never { why } => self
-                .say_so(&effect, &entry.key, why)
+        match &outcome {
+            PostOutcome::Failed { reason: why } => self
+                .post_apology(&action, &entry.key, why)
                 .await
-                .unwrap_or(carried),
-            _ => carried,
+                .unwrap_or(outcome),
+            _ => outcome,
         }
     }
 
-    /// The entry has been tried for the last time. A file that does not come is said in the thread.
-    pub async fn given_up(&self, entry: &OutboxEntry, why: &str) {
-        self.unsaid(entry).await;
-        if let Ok(effect) = entry.payload.decode::<Effect>()
-            && let Some(Carried::Later { why, .. }) = self.say_so(&effect, &entry.key, why).await
+    /// Handles a dead-lettered entry. For a file, a notice is posted in the thread.
+    pub async fn on_dead_letter(&self, entry: &OutboxEntry, reason: &str) {
+        self.record_undelivered(entry).await;
+        if let Ok(effect) = entry.payload.decode::<SlackAction>()
+            && let Some(PostOutcome::Retry { reason: why, .. }) =
+                self.post_apology(&effect, &entry.key, reason).await
         {
-            tracing::warn!(id = %entry.id, why, "that a file could not be posted could not be said");
+            tracing::warn!(id = %entry.id, reason = why, "failed to post file notice");
         }
     }
 
-    /// Notes that an answer does not come, so that its question gets no sign of success.
-    async fn unsaid(&self, entry: &OutboxEntry) {
-        let Ok(effect) = entry.payload.decode::<Effect>() else {
+    /// Records that an answer was not delivered, so that its question does not get the success reaction.
+    async fn record_undelivered(&self, entry: &OutboxEntry) {
+        let Ok(action) = entry.payload.decode::<SlackAction>() else {
             return;
         };
-        if matches!(effect.act, Act::Post { .. } | Act::Finish { .. }) {
-            let shelf = &self.desk.shelf;
-            let kept = shelf
-                .keep(UNSAID, &effect.place.question, "", UNSAID_FOR)
+        if matches!(
+            action.kind,
+            ActionKind::Post { .. } | ActionKind::FinalizeLive { .. }
+        ) {
+            let store = &self.service.store;
+            let result = store
+                .put(
+                    UNDELIVERED_KIND,
+                    &action.location.question,
+                    "",
+                    UNDELIVERED_TTL,
+                )
                 .await;
-            if let Err(error) = kept {
-                tracing::warn!(id = %entry.id, %error, "that an answer was not said could not be noted");
+            if let Err(error) = result {
+                tracing::warn!(id = %entry.id, %error, "could not record undelivered answer");
             }
         }
     }
 
-    /// Has it said in the thread that a file does not come. Gives something if that did not work.
-    async fn say_so(&self, effect: &Effect, key: &str, why: &str) -> Option<Carried> {
-        let Act::File { name, .. } = &effect.act else {
+    /// Enqueues a notice that a file could not be posted. Returns an outcome only if that failed.
+    async fn post_apology(
+        &self,
+        action: &SlackAction,
+        key: &str,
+        reason: &str,
+    ) -> Option<PostOutcome> {
+        let ActionKind::File { name, .. } = &action.kind else {
             return None;
         };
-        let language = effect.language;
-        let text = if file::is_size(why) {
-            texts::file_too_large(language, name)
+        let language = action.language;
+        let text = if upload_file::is_size_error(reason) {
+            texts::file_too_large_text(language, name)
         } else {
-            texts::file_not_posted(language, name)
+            texts::file_not_posted_text(language, name)
         };
-        let text = super::markdown::defuse(&text).into_owned();
+        let text = super::markdown::escape_mentions(&text).into_owned();
         let feedback = false;
         let key = key.rsplit_once('/').map_or(key, |(_, number)| number);
-        let plan = Plan::at(effect.place.clone(), language);
-        let entry =
-            plan.and_then(|plan| plan.entry(&format!("sorry/{key}"), Act::Post { text, feedback }));
+        let plan = ReplyPlan::for_location(action.location.clone(), language);
+        let entry = plan.and_then(|plan| {
+            plan.entry(&format!("sorry/{key}"), ActionKind::Post { text, feedback })
+        });
         match entry {
-            Ok(entry) => match self.desk.shelf.enqueue(vec![entry]).await {
+            Ok(entry) => match self.service.store.enqueue(vec![entry]).await {
                 Ok(()) => None,
-                Err(error) => Some(Carried::later(error)),
+                Err(error) => Some(PostOutcome::retry(error)),
             },
-            Err(error) => Some(Carried::later(error)),
+            Err(error) => Some(PostOutcome::retry(error)),
         }
     }
 }
 
-/// What is carried at the moment.
-pub(super) struct Job<'a> {
-    pub(super) desk: &'a Desk,
-    pub(super) at: &'a crate::slack::tokens::Installation,
-    pub(super) effect: &'a Effect,
+/// Context of one delivery attempt.
+pub(super) struct PostContext<'a> {
+    pub(super) service: &'a ReplyService,
+    pub(super) installation: &'a crate::slack::tokens::Installation,
+    pub(super) action: &'a SlackAction,
     /// The entry's key.
     pub(super) key: &'a str,
-    /// Whether it has been tried before, so that it may be there.
-    pub(super) again: bool,
-    /// Whether there are many attempts left.
-    pub(super) early: bool,
+    /// True from the second attempt on, when the action may be done already.
+    pub(super) is_retry: bool,
+    /// True if many attempts are left.
+    pub(super) is_early: bool,
 }
 
-impl Job<'_> {
-    /// What follows from a call that came to nothing. A word that we have never heard of may be for good,
-    /// and then those behind it in the thread would wait for an hour; so it is believed after a few tries.
-    pub(super) fn came(&self, error: &SlackError) -> Carried {
-        if error.is_puzzling() && self.early {
-            Carried::later(error)
+impl PostContext<'_> {
+    /// Classifies a Slack error. An unknown code may be permanent, and retrying it would block the entries behind it
+    /// in the thread for an hour; so it counts as permanent after a few attempts.
+    pub(super) fn classify(&self, error: &SlackError) -> PostOutcome {
+        if error.is_unknown_code() && self.is_early {
+            PostOutcome::retry(error)
         } else {
-            Carried::of(error)
+            PostOutcome::from_slack_error(error)
         }
     }
 }

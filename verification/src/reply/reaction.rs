@@ -1,15 +1,15 @@
-//! The sign on a question of how it ended, in place of the one that it was received. It is a courtesy: a
-//! workspace that does not allow it gets its answer all the same.
+//! Replaces the "received" reaction on a question with its final status. Best effort: a workspace without the
+//! permission still gets its answer.
 
-use super::effect::Ending;
-use super::poster::{Carried, Job, UNSAID};
+use super::outbox_payload::FinalStatus;
+use super::poster::{PostContext, PostOutcome, UNDELIVERED_KIND};
 use crate::slack::api::SlackError;
 
-/// The sign that a question was received.
-pub(super) const RECEIVED: &str = "eyes";
+/// Reaction for a received question.
+pub(super) const RECEIVED_REACTION: &str = "eyes";
 
-impl Ending {
-    const fn sign(self) -> &'static str {
+impl FinalStatus {
+    const fn reaction_name(self) -> &'static str {
         match self {
             Self::Answered => "white_check_mark",
             Self::Failed => "x",
@@ -18,27 +18,32 @@ impl Ending {
     }
 }
 
-/// Puts the sign.
-pub(super) async fn react(job: &Job<'_>, ending: Ending) -> Carried {
-    let (slack, place) = (&job.desk.slack, &job.effect.place);
-    let ending = match job.desk.shelf.note(UNSAID, &place.question).await {
+/// Sets the final reaction.
+pub(super) async fn react(ctx: &PostContext<'_>, ending: FinalStatus) -> PostOutcome {
+    let (slack, location) = (&ctx.service.slack, &ctx.action.location);
+    let ending = match ctx
+        .service
+        .store
+        .get(UNDELIVERED_KIND, &location.question)
+        .await
+    {
         Ok(None) => ending,
-        Ok(Some(_)) => Ending::Failed,
-        Err(error) => return Carried::later(error),
+        Ok(Some(_)) => FinalStatus::Failed,
+        Err(error) => return PostOutcome::retry(error),
     };
-    let (channel, ts) = (&place.channel, &place.asked);
-    // Each is about another sign, so neither waits for the other.
+    let (channel, ts) = (&location.channel, &location.question_ts);
+    // The two calls concern different reactions, so they run concurrently.
     let (removed, added) = tokio::join!(
-        slack.reactions_remove(job.at, channel, ts, RECEIVED),
-        slack.reactions_add(job.at, channel, ts, ending.sign()),
+        slack.reactions_remove(ctx.installation, channel, ts, RECEIVED_REACTION),
+        slack.reactions_add(ctx.installation, channel, ts, ending.reaction_name()),
     );
-    match [removed, added].into_iter().find_map(worth_another_try) {
-        Some(error) => Carried::of(&error),
-        None => Carried::Arrived,
+    match [removed, added].into_iter().find_map(retryable_error) {
+        Some(error) => PostOutcome::from_slack_error(&error),
+        None => PostOutcome::Delivered,
     }
 }
 
-/// Both come to the same however often they are done, and nothing that Slack says for good matters.
-fn worth_another_try(done: Result<(), SlackError>) -> Option<SlackError> {
-    done.err().filter(SlackError::may_pass)
+/// Returns the error if it is retryable. Both calls are idempotent, and permanent errors are ignored.
+fn retryable_error(result: Result<(), SlackError>) -> Option<SlackError> {
+    result.err().filter(SlackError::is_retryable)
 }

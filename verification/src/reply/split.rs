@@ -1,200 +1,203 @@
-//! Cutting a long answer into messages: at the end of a paragraph if there is one in reach, else of a
-//! line, a sentence, a word. What a cut would tear, a code block or a table, is closed before it and
-//! opened again after it. What Slack makes of Markdown is not known here.
+//! Splits a long answer into messages: at the end of a paragraph if one is in reach, else of a line, a sentence or a
+//! word. A code block or table that is cut is closed before the cut and reopened after it.
 
 mod lines;
 
-use super::looked::looked;
-use lines::{Lines, Open};
-pub(super) use lines::{closes, fence, is_rule};
+use super::complexity_probe::count_scan;
+use lines::{MarkdownLines, OpenBlock};
+pub(super) use lines::{closes_fence, is_table_delimiter, opening_fence};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The fewest characters that a message may be limited to, so that there is room for what is opened
-/// again.
-const LEAST: usize = 64;
+/// Minimum message limit, so that there is space for reopened blocks.
+const MIN_LIMIT: usize = 64;
 
-/// How long a text is. Slack counts as JavaScript does, so that most emoji are two.
-pub(super) fn length(text: &str) -> usize {
-    looked(text.len());
+/// Length of a text in UTF-16 code units, as Slack counts it (most emoji are two).
+pub(super) fn utf16_len(text: &str) -> usize {
+    count_scan(text.len());
     text.chars().map(char::len_utf16).sum()
 }
 
-/// As much of a text as has at most so many characters.
-pub(super) fn head(text: &str, most: usize) -> &str {
+/// Returns the longest prefix with at most `max` characters.
+pub(super) fn prefix_within(text: &str, max: usize) -> &str {
     let mut size = 0;
-    let over = text.char_indices().find(|(_, sign)| {
-        size += sign.len_utf16();
-        size > most
+    let first_excess = text.char_indices().find(|(_, c)| {
+        size += c.len_utf16();
+        size > max
     });
-    let end = over.map_or(text.len(), |(at, _)| at);
-    looked(end);
+    let end = first_excess.map_or(text.len(), |(at, _)| at);
+    count_scan(end);
     text.get(..end).unwrap_or_default()
 }
 
-/// Cuts a text into messages of at most `limit` characters. A text of nothing but blanks is no message.
+/// Splits a text into messages of at most `limit` characters. Whitespace alone yields no message.
 pub(super) fn split(text: &str, limit: usize) -> Vec<String> {
-    let limit = limit.max(LEAST);
+    let limit = limit.max(MIN_LIMIT);
     let mut pieces = Vec::new();
-    let mut rest = text.trim_end().trim_start_matches(['\n', '\r']);
-    let mut open = Open::default();
-    while !rest.is_empty() {
-        let again = open.again();
-        if head(rest, limit.saturating_sub(length(&again))) == rest {
-            pieces.push(format!("{again}{rest}"));
+    let mut remaining = text.trim_end().trim_start_matches(['\n', '\r']);
+    let mut open = OpenBlock::default();
+    while !remaining.is_empty() {
+        let reopening = open.reopening_text();
+        if prefix_within(remaining, limit.saturating_sub(utf16_len(&reopening))) == remaining {
+            pieces.push(format!("{reopening}{remaining}"));
             break;
         }
-        // A line that is longer than a message is not looked at up to its end for each piece of it. What it
-        // would have shown there, as that it closes a block, matters to no line that fits.
-        let near = head(rest, 2 * limit + 2);
-        let cut = Piece::new(&again, near, open, limit).cut();
-        let (before, after) = rest.split_at(cut.at);
+        // Only the near part of a line longer than a message is scanned for each piece, to stay linear. Markers
+        // further right, such as a closing fence, do not affect lines that fit.
+        let window = prefix_within(remaining, 2 * limit + 2);
+        let cut = PieceCutter::new(&reopening, window, open, limit).find_cut();
+        let (before, after) = remaining.split_at(cut.pos);
         pieces.push(format!(
-            "{again}{}{}",
+            "{reopening}{}{}",
             before.trim_end(),
-            cut.open.closing()
+            cut.open.closing_text()
         ));
-        rest = if cut.open.is_fence() {
+        remaining = if cut.open.is_fence() {
             after.strip_prefix('\n').unwrap_or(after)
         } else {
-            without_blank_lines(after)
+            strip_blank_lines(after)
         };
         open = cut.open;
     }
     pieces
 }
 
-/// What closes a code block that is still open at the end of a text.
-pub(super) fn closing(text: &str) -> String {
+/// Returns the text that closes a code block which is open at the end of a text.
+pub(super) fn closing_fence(text: &str) -> String {
     let mut open: Option<&str> = None;
     for line in text.lines() {
         open = match open {
-            Some(marker) if closes(line, marker) => None,
-            None => fence(line),
-            still => still,
+            Some(marker) if closes_fence(line, marker) => None,
+            None => opening_fence(line),
+            unchanged => unchanged,
         };
     }
     open.map_or_else(String::new, |marker| format!("\n{marker}"))
 }
 
-/// Without the blank lines at its start; what the first line is indented by stays.
-fn without_blank_lines(text: &str) -> &str {
-    let blank = text.len() - text.trim_start().len();
-    let lines = text.get(..blank).and_then(|blank| blank.rfind('\n'));
+/// Strips leading blank lines; the indentation of the first line stays.
+fn strip_blank_lines(text: &str) -> &str {
+    let blank_len = text.len() - text.trim_start().len();
+    let lines = text.get(..blank_len).and_then(|blank| blank.rfind('\n'));
     match lines {
         Some(end) => text.get(end + 1..).unwrap_or_default(),
-        // It goes on in the middle of a line.
+        // The cut is in the middle of a line.
         None => text.trim_start(),
     }
 }
 
-/// Where to cut, and what is open there.
+/// A cut position, and the block that is open there.
 struct Cut<'a> {
-    at: usize,
-    open: Open<'a>,
+    pos: usize,
+    open: OpenBlock<'a>,
 }
 
-/// How good a place between two lines is, worst first.
+/// Quality of a cut between two lines, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// Within a code block or a table.
+enum CutQuality {
+    /// Inside a code block or table.
     Inside,
     Line,
     Paragraph,
 }
 
-/// A place between two lines.
-struct Between<'a> {
+/// A possible cut between two lines.
+struct CutPoint<'a> {
     cut: Cut<'a>,
-    rank: Rank,
-    /// How long the message would be.
+    quality: CutQuality,
+    /// Length of the resulting message.
     size: usize,
 }
 
-/// The text of which a message is to be cut.
-struct Piece<'a> {
-    rest: &'a str,
+/// The text from which the next message is cut.
+struct PieceCutter<'a> {
+    remaining: &'a str,
     limit: usize,
-    /// The length of what is opened again.
-    again: usize,
-    start: Open<'a>,
+    /// Length of the reopening text.
+    reopening_len: usize,
+    start: OpenBlock<'a>,
 }
 
-impl<'a> Piece<'a> {
-    fn new(again: &str, rest: &'a str, start: Open<'a>, limit: usize) -> Self {
+impl<'a> PieceCutter<'a> {
+    fn new(reopening: &str, remaining: &'a str, start: OpenBlock<'a>, limit: usize) -> Self {
         Self {
-            rest,
+            remaining,
             limit,
-            again: length(again),
+            reopening_len: utf16_len(reopening),
             start,
         }
     }
 
-    fn cut(self) -> Cut<'a> {
-        let mut places: Vec<Between<'a>> = Vec::new();
-        let mut size = self.again;
-        let mut lines = Lines::new(self.rest, self.start, self.limit);
+    fn find_cut(self) -> Cut<'a> {
+        let mut points: Vec<CutPoint<'a>> = Vec::new();
+        let mut size = self.reopening_len;
+        let mut lines = MarkdownLines::new(self.remaining, self.start, self.limit);
         while let Some(line) = lines.next() {
-            let open = line.before;
-            // What ends the line before it goes.
-            let closed = size.saturating_sub(1) + open.cost();
-            if line.start > 0 && line.may_cut && closed <= self.limit {
-                places.push(Between {
+            let open = line.open_before;
+            // The line break before it is dropped.
+            let closed_size = size.saturating_sub(1) + open.closing_len();
+            if line.start > 0 && line.may_cut && closed_size <= self.limit {
+                points.push(CutPoint {
                     cut: Cut {
-                        at: line.start,
+                        pos: line.start,
                         open,
                     },
-                    rank: match () {
-                        () if open.is_open() => Rank::Inside,
-                        () if line.after_blank => Rank::Paragraph,
-                        () => Rank::Line,
+                    quality: match () {
+                        () if open.is_open() => CutQuality::Inside,
+                        () if line.after_blank => CutQuality::Paragraph,
+                        () => CutQuality::Line,
                     },
                     size,
                 });
             }
-            let longer = size + length(line.text) + 1;
-            if longer > self.limit + 1 || longer + line.after_cost > self.limit + 1 {
-                return self.choose(places, &line, size);
+            let next_size = size + utf16_len(line.text) + 1;
+            if next_size > self.limit + 1 || next_size + line.closing_len_after > self.limit + 1 {
+                return self.choose_cut(points, &line, size);
             }
-            size = longer;
+            size = next_size;
         }
-        // It all fits after all, which whoever asks has ruled out.
+        // Everything fits, which the caller has excluded.
         Cut {
-            at: self.rest.len(),
-            open: Open::default(),
+            pos: self.remaining.len(),
+            open: OpenBlock::default(),
         }
     }
 
-    /// The best place between lines in the second half, or one within the line that does not fit.
-    fn choose(&self, mut places: Vec<Between<'a>>, line: &lines::Line<'a>, size: usize) -> Cut<'a> {
+    /// Chooses the best cut between lines in the second half, or one within the line that does not fit.
+    fn choose_cut(
+        &self,
+        mut points: Vec<CutPoint<'a>>,
+        line: &lines::MarkdownLine<'a>,
+        size: usize,
+    ) -> Cut<'a> {
         let half = self.limit / 2;
-        let best = places
+        let best = points
             .iter()
             .enumerate()
             .filter(|(_, place)| place.size >= half)
-            .max_by_key(|(index, place)| (place.rank, *index));
+            .max_by_key(|(index, place)| (place.quality, *index));
         if let Some((index, _)) = best {
-            return places.swap_remove(index).cut;
+            return points.swap_remove(index).cut;
         }
-        if let Some(place) = places.pop_if(|_| line.whole) {
+        if let Some(place) = points.pop_if(|_| line.is_atomic) {
             return place.cut;
         }
-        let open = if line.before.is_table() {
-            // A row that is longer than a message goes on as text.
-            Open::default()
+        let open = if line.open_before.is_table() {
+            // A row longer than a message continues as text.
+            OpenBlock::default()
         } else {
-            line.before
+            line.open_before
         };
-        let room = self.limit.saturating_sub(size + open.cost());
-        match within(line.text, room, half.saturating_sub(size)) {
+        let available = self.limit.saturating_sub(size + open.closing_len());
+        match cut_within_line(line.text, available, half.saturating_sub(size)) {
             Some(at) => Cut {
-                at: line.start + at,
+                pos: line.start + at,
                 open,
             },
-            None => match places.pop() {
+            None => match points.pop() {
                 Some(place) => place.cut,
-                // One sign of many parts that alone is longer than a message.
+                // A single grapheme cluster longer than a message.
                 None => Cut {
-                    at: line.start + torn(line.text, room),
+                    pos: line.start + char_cut(line.text, available),
                     open,
                 },
             },
@@ -202,73 +205,73 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Where to cut a line so that at most `room` characters come before: at the end of a sentence or a
-/// word if at least `wanted` come before it, else between any two signs.
-fn within(line: &str, room: usize, wanted: usize) -> Option<usize> {
-    let (mut sentence, mut word, mut sign) = (None, None, None);
+/// Returns where to cut a line so that at most `available` characters come before: at the end of a sentence or word
+/// if at least `min_chars` come before it, else between two grapheme clusters.
+fn cut_within_line(line: &str, available: usize, min_chars: usize) -> Option<usize> {
+    let (mut sentence_end_pos, mut word_end, mut cluster) = (None, None, None);
     let mut size = 0;
-    let mut ended = Ended::No;
-    for (at, grapheme) in line.grapheme_indices(true) {
-        if at > 0 {
-            let blank = grapheme.trim().is_empty();
-            let ends = match ended {
-                Ended::No => false,
-                // A point within a number or a name ends nothing.
-                Ended::IfBlank => blank,
-                Ended::Yes => !is_closing(grapheme) && !is_end(grapheme),
+    let mut sentence_end = SentenceEnd::No;
+    for (pos, grapheme) in line.grapheme_indices(true) {
+        if pos > 0 {
+            let is_blank = grapheme.trim().is_empty();
+            let ends_sentence = match sentence_end {
+                SentenceEnd::No => false,
+                // A period within a number or a name ends no sentence.
+                SentenceEnd::IfFollowedByBlank => is_blank,
+                SentenceEnd::Yes => !is_closing_punctuation(grapheme) && !is_sentence_end(grapheme),
             };
-            if size >= wanted && ends {
-                sentence = Some(at);
+            if size >= min_chars && ends_sentence {
+                sentence_end_pos = Some(pos);
             }
-            if size >= wanted && blank {
-                word = Some(at);
+            if size >= min_chars && is_blank {
+                word_end = Some(pos);
             }
-            sign = Some(at);
+            cluster = Some(pos);
         }
-        ended = ended.then(grapheme);
-        size += length(grapheme);
-        if size > room {
+        sentence_end = sentence_end.advance(grapheme);
+        size += utf16_len(grapheme);
+        if size > available {
             break;
         }
     }
-    sentence.or(word).or(sign)
+    sentence_end_pos.or(word_end).or(cluster)
 }
 
-/// Whether a sentence has ended.
+/// State of sentence-end detection.
 #[derive(Clone, Copy)]
-enum Ended {
+enum SentenceEnd {
     No,
-    IfBlank,
+    IfFollowedByBlank,
     Yes,
 }
 
-impl Ended {
-    fn then(self, grapheme: &str) -> Self {
+impl SentenceEnd {
+    fn advance(self, grapheme: &str) -> Self {
         match (self, grapheme) {
             (_, "。" | "！" | "？" | "．" | "｡") => Self::Yes,
-            (_, "." | "!" | "?" | "…") => Self::IfBlank,
-            (ended, closing) if is_closing(closing) => ended,
+            (_, "." | "!" | "?" | "…") => Self::IfFollowedByBlank,
+            (ended, closing) if is_closing_punctuation(closing) => ended,
             _ => Self::No,
         }
     }
 }
 
-fn is_end(grapheme: &str) -> bool {
+fn is_sentence_end(grapheme: &str) -> bool {
     matches!(grapheme, "。" | "！" | "？" | "．" | "｡")
 }
 
-/// What belongs to the sentence that ended before it.
-fn is_closing(grapheme: &str) -> bool {
+/// Returns true for closing punctuation, which belongs to the preceding sentence.
+fn is_closing_punctuation(grapheme: &str) -> bool {
     matches!(
         grapheme,
         "」" | "』" | "）" | "】" | "〉" | "》" | "”" | "’" | "\"" | "'" | ")" | "]" | "*" | "_"
     )
 }
 
-/// How many bytes of whole characters fit, one character at least.
-fn torn(line: &str, room: usize) -> usize {
+/// Returns how many bytes of complete characters fit, at least one character.
+fn char_cut(line: &str, available: usize) -> usize {
     let first = line.chars().next().map_or(0, char::len_utf8);
-    head(line, room).len().max(first)
+    prefix_within(line, available).len().max(first)
 }
 
 #[cfg(test)]

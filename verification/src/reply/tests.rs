@@ -1,24 +1,24 @@
-//! What the tests of the reply share: a desk before a Slack that they can look into.
+//! Test fixtures of the reply module: a reply service with an inspectable fake Slack.
 
-mod world;
+mod fake_thread;
 
-pub(super) use world::{Fault, World};
+pub(super) use fake_thread::{FakeThread, SlackFault};
 
-use super::live::Beat;
-use super::poster::Carried;
-use super::shelf::{Shelf, Ways};
-use super::{Desk, ReplyOptions};
-use crate::question::{PlaceKind, Question};
+use super::live::UpdateInterval;
+use super::ports::{ReplyStore, TokenProvider};
+use super::poster::PostOutcome;
+use super::{ReplyOptions, ReplyService};
+use crate::question::{ConversationKind, Question};
 use crate::slack::api::Slack;
 use crate::slack::fake::FakeSlack;
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
-use crate::slack::tokens::{BotToken, Installation, Tokens, TokensOptions};
+use crate::slack::tokens::{BotToken, Installation, SlackTokenOptions, SlackTokens};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use interzone_client::{Client, InProcess};
-use interzone_edge::tls::Trust;
-use interzone_hub::{HubError, NewEntry, OutboxEntry};
+use interzone_edge::tls::TrustRoots;
+use interzone_hub::{HubError, NewOutboxEntry, OutboxEntry};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
 use interzone_protocol::zone::{ArtifactPart, ExecuteResult, ExecuteStatus, ZoneArtifact};
 use serde_json::{Value, json};
@@ -28,53 +28,53 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// A shelf in memory.
+/// In-memory store.
 #[derive(Default)]
-pub(super) struct MemoryShelf {
-    notes: Mutex<BTreeMap<(String, String), String>>,
-    pub(super) entries: Mutex<Vec<NewEntry>>,
+pub(super) struct MemoryReplyStore {
+    records: Mutex<BTreeMap<(String, String), String>>,
+    pub(super) entries: Mutex<Vec<NewOutboxEntry>>,
 }
 
-impl MemoryShelf {
-    pub(super) async fn know(&self, kind: &str, key: &str, value: &str) {
-        self.keep(kind, key, value, Duration::MAX).await.unwrap();
+impl MemoryReplyStore {
+    pub(super) async fn insert(&self, kind: &str, key: &str, value: &str) {
+        self.put(kind, key, value, Duration::MAX).await.unwrap();
     }
 
-    /// As if the notes of a kind had never been stored.
-    pub(super) fn forget(&self, kind: &str) {
-        let mut notes = self.notes.lock().unwrap();
+    /// Removes all records of a kind.
+    pub(super) fn remove_kind(&self, kind: &str) {
+        let mut notes = self.records.lock().unwrap();
         notes.retain(|(other, _), _| other != kind);
     }
 }
 
 #[async_trait]
-impl Shelf for MemoryShelf {
-    async fn note(&self, kind: &str, key: &str) -> Result<Option<String>, HubError> {
-        let notes = self.notes.lock().unwrap();
+impl ReplyStore for MemoryReplyStore {
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<String>, HubError> {
+        let notes = self.records.lock().unwrap();
         Ok(notes.get(&(kind.to_owned(), key.to_owned())).cloned())
     }
 
-    async fn notes(&self, kind: &str) -> Result<Vec<(String, String)>, HubError> {
-        let notes = self.notes.lock().unwrap();
+    async fn list(&self, kind: &str) -> Result<Vec<(String, String)>, HubError> {
+        let notes = self.records.lock().unwrap();
         let of_kind = notes.iter().filter(|((other, _), _)| other == kind);
         Ok(of_kind
             .map(|((_, key), value)| (key.clone(), value.clone()))
             .collect())
     }
 
-    async fn keep(
+    async fn put(
         &self,
         kind: &str,
         key: &str,
         value: &str,
-        _keep: Duration,
+        _ttl: Duration,
     ) -> Result<(), HubError> {
-        let mut notes = self.notes.lock().unwrap();
+        let mut notes = self.records.lock().unwrap();
         notes.insert((kind.to_owned(), key.to_owned()), value.to_owned());
         Ok(())
     }
 
-    async fn enqueue(&self, entries: Vec<NewEntry>) -> Result<(), HubError> {
+    async fn enqueue(&self, entries: Vec<NewOutboxEntry>) -> Result<(), HubError> {
         let mut all = self.entries.lock().unwrap();
         for entry in entries {
             if !all.iter().any(|other| other.key == entry.key) {
@@ -85,27 +85,27 @@ impl Shelf for MemoryShelf {
     }
 }
 
-/// The tokens, as replies know them.
-struct Known(Tokens);
+/// Token provider backed by the token store.
+struct StoredTokens(SlackTokens);
 
 #[async_trait]
-impl Ways for Known {
-    async fn way(
+impl TokenProvider for StoredTokens {
+    async fn installation(
         &self,
         team: &TeamId,
         enterprise: Option<&TeamId>,
     ) -> Result<Option<Arc<Installation>>, String> {
-        let way = self.0.installation(team, enterprise).await;
-        way.map_err(|error| error.to_string())
+        let installation = self.0.installation(team, enterprise).await;
+        installation.map_err(|error| error.to_string())
     }
 }
 
-/// The same way, whoever asks.
-struct Always(Arc<Installation>);
+/// Token provider that always returns the same installation.
+struct FixedInstallation(Arc<Installation>);
 
 #[async_trait]
-impl Ways for Always {
-    async fn way(
+impl TokenProvider for FixedInstallation {
+    async fn installation(
         &self,
         _team: &TeamId,
         _enterprise: Option<&TeamId>,
@@ -114,120 +114,125 @@ impl Ways for Always {
     }
 }
 
-/// A desk before that world.
-pub(super) struct Stage {
-    pub(super) desk: Desk,
-    pub(super) shelf: Arc<MemoryShelf>,
-    pub(super) world: Arc<Mutex<World>>,
-    pub(super) at: Arc<Installation>,
-    hung: Arc<Notify>,
+/// Reply service with a fake Slack.
+pub(super) struct ReplyFixture {
+    pub(super) service: ReplyService,
+    pub(super) store: Arc<MemoryReplyStore>,
+    pub(super) thread: Arc<Mutex<FakeThread>>,
+    pub(super) installation: Arc<Installation>,
+    request_hung: Arc<Notify>,
     _slack: FakeSlack,
 }
 
-impl Stage {
+impl ReplyFixture {
     pub(super) async fn new() -> Self {
-        let world = Arc::new(Mutex::new(World::default()));
-        let hung = Arc::clone(&world.lock().unwrap().hung);
+        let thread = Arc::new(Mutex::new(FakeThread::default()));
+        let hung = Arc::clone(&thread.lock().unwrap().request_hung);
         let origin = Arc::new(OnceLock::<String>::new());
-        let (inner, knows) = (Arc::clone(&world), Arc::clone(&origin));
-        let slack = FakeSlack::start(move |seen| {
-            let origin = knows.get().map_or("", String::as_str);
-            let mut world = inner.lock().unwrap();
-            let reply = world.answer(seen, origin);
-            world.heard.send_modify(|calls| *calls += 1);
+        let (handler_thread, handler_origin) = (Arc::clone(&thread), Arc::clone(&origin));
+        let slack = FakeSlack::start(move |request| {
+            let origin = handler_origin.get().map_or("", String::as_str);
+            let mut world = handler_thread.lock().unwrap();
+            let reply = world.handle(request, origin);
+            world.call_count.send_modify(|calls| *calls += 1);
             reply
         })
         .await;
         origin.set(slack.origin.clone()).unwrap();
-        let api = Slack::new(&slack.api(), &Trust::system()).unwrap();
-        let shelf = Arc::new(MemoryShelf::default());
-        let options = TokensOptions {
+        let api = Slack::new(&slack.api(), &TrustRoots::system()).unwrap();
+        let store = Arc::new(MemoryReplyStore::default());
+        let options = SlackTokenOptions {
             file: Some(BotToken::new("xoxb-1").unwrap()),
             installs: None,
             clock: Arc::new(interzone_hub::SystemClock),
         };
-        let tokens = Tokens::new(api.clone(), options);
+        let tokens = SlackTokens::new(api.clone(), options);
         let team = TeamId::new("T1").unwrap();
-        let at = tokens.installation(&team, None).await.unwrap().unwrap();
-        world.lock().unwrap().calls.clear();
-        let desk = Desk {
+        let installation = tokens.installation(&team, None).await.unwrap().unwrap();
+        thread.lock().unwrap().calls.clear();
+        let service = ReplyService {
             slack: api,
-            ways: Arc::new(Known(tokens)),
-            shelf: Arc::clone(&shelf) as Arc<dyn Shelf>,
-            client: zone(),
+            tokens: Arc::new(StoredTokens(tokens)),
+            store: Arc::clone(&store) as Arc<dyn ReplyStore>,
+            client: execution_zone_client(),
             features: Arc::default(),
             options: ReplyOptions {
-                offer_stop_after: Duration::ZERO,
+                stop_button_delay: Duration::ZERO,
                 ..ReplyOptions::default()
             },
-            beat: Beat {
-                plenty: Duration::ZERO,
-                little: Duration::ZERO,
+            update_interval: UpdateInterval {
+                large: Duration::ZERO,
+                small: Duration::ZERO,
             },
         };
         Self {
-            desk,
-            shelf,
-            world,
-            at,
-            hung,
+            service,
+            store,
+            thread,
+            installation,
+            request_hung: hung,
             _slack: slack,
         }
     }
 
-    pub(super) fn world(&self) -> std::sync::MutexGuard<'_, World> {
-        self.world.lock().unwrap()
+    pub(super) fn thread(&self) -> std::sync::MutexGuard<'_, FakeThread> {
+        self.thread.lock().unwrap()
     }
 
-    /// Changes with every call.
+    /// Receiver that changes with every call.
     pub(super) fn calls(&self) -> watch::Receiver<usize> {
-        self.world().heard.subscribe()
+        self.thread().call_count.subscribe()
     }
 
-    pub(super) fn fault(&self, method: &'static str, fault: Fault) {
-        self.world().faults.push((method, fault));
+    pub(super) fn inject_fault(&self, method: &'static str, fault: SlackFault) {
+        self.thread().faults.push((method, fault));
     }
 
-    /// Runs something until it is done, or until Slack hangs: then it is dropped, as a crash would.
-    pub(super) async fn or_crash<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    /// Runs a future until it completes or Slack hangs; then it is dropped, which simulates a crash.
+    pub(super) async fn run_or_crash<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
-            done = work => Some(done),
-            () = self.hung.notified() => None,
+            output = work => Some(output),
+            () = self.request_hung.notified() => None,
         }
     }
 
-    /// A desk that does not know who we are.
-    pub(super) fn stranger(&self) -> Desk {
-        let at = Installation::unknown(self.at.token.clone());
-        Desk {
-            ways: Arc::new(Always(Arc::new(at))),
-            ..self.desk.clone()
+    /// A service whose installation has no bot identity.
+    pub(super) fn service_without_identity(&self) -> ReplyService {
+        let installation = Installation::from_token(self.installation.token.clone());
+        ReplyService {
+            tokens: Arc::new(FixedInstallation(Arc::new(installation))),
+            ..self.service.clone()
         }
     }
 
-    /// Carries one entry, again and again until it has arrived or never will.
-    pub(super) async fn carry(&self, entry: &NewEntry) -> Carried {
+    /// Delivers one entry, with retries, until it is delivered or has failed permanently.
+    pub(super) async fn deliver(&self, entry: &NewOutboxEntry) -> PostOutcome {
         let mut attempt = 1;
         loop {
-            let entry = claimed(entry, attempt);
-            let poster = self.desk.poster();
-            match self.or_crash(poster.carry(&entry)).await {
-                None | Some(Carried::Later { .. }) => attempt += 1,
-                Some(done) => return done,
+            let entry = outbox_entry(entry, attempt);
+            let handler = self.service.post_handler();
+            match self.run_or_crash(handler.deliver(&entry)).await {
+                None | Some(PostOutcome::Retry { .. }) => attempt += 1,
+                Some(outcome) => return outcome,
             }
-            assert!(attempt < 10, "it never ends");
+            assert!(attempt < 10, "too many attempts");
         }
     }
 
-    /// Carries entries in their order.
-    pub(super) async fn carry_all(&self, entries: Vec<NewEntry>) {
+    /// Delivers entries in order.
+    pub(super) async fn deliver_all(&self, entries: Vec<NewOutboxEntry>) {
         for entry in entries {
-            assert_eq!(self.carry(&entry).await, Carried::Arrived, "{}", entry.key);
+            assert_eq!(
+                self.deliver(&entry).await,
+                PostOutcome::Delivered,
+                "{}",
+                entry.key
+            );
         }
     }
 }
 
-pub(super) fn claimed(entry: &NewEntry, attempt: u32) -> OutboxEntry {
+pub(super) fn outbox_entry(entry: &NewOutboxEntry, attempt: u32) -> OutboxEntry {
     OutboxEntry {
         id: DeliveryId::new("d1").unwrap(),
         channel: entry.channel.clone(),
@@ -243,21 +248,21 @@ pub(super) fn claimed(entry: &NewEntry, attempt: u32) -> OutboxEntry {
     }
 }
 
-/// An Execution Zone that has one result, with a file.
-fn zone() -> Client {
+/// An Execution Zone client with one task result, which has a file.
+fn execution_zone_client() -> Client {
     let handler = InProcess::new(Arc::new(|request: http::Request<Bytes>| {
-        let asked: Value = serde_json::from_slice(request.body()).unwrap();
-        let known = asked["params"]["task_id"] == "task-1";
-        let answer = if known {
-            let result = json!(with_file("Here it is."));
+        let call: Value = serde_json::from_slice(request.body()).unwrap();
+        let task_exists = call["params"]["task_id"] == "task-1";
+        let response = if task_exists {
+            let result = json!(file_result("Here it is."));
             let result = json!({"status": "completed", "task_id": "task-1", "result": result});
-            json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            json!({"jsonrpc": "2.0", "id": call["id"], "result": result})
         } else {
             let data = json!({"error_code": "task_not_found"});
             let error = json!({"code": -32000, "message": "no such task", "data": data});
-            json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
         };
-        let body = Bytes::from(answer.to_string());
+        let body = Bytes::from(response.to_string());
         let body = stream::once(async move { Ok(body) }).boxed();
         async move {
             http::Response::builder()
@@ -274,7 +279,7 @@ fn zone() -> Client {
         .unwrap()
 }
 
-pub(super) fn answer(text: &str) -> ExecuteResult {
+pub(super) fn text_result(text: &str) -> ExecuteResult {
     ExecuteResult {
         response_text: Some(text.to_owned()),
         task_id: Some("task-1".to_owned()),
@@ -282,18 +287,18 @@ pub(super) fn answer(text: &str) -> ExecuteResult {
     }
 }
 
-pub(super) fn with_file(text: &str) -> ExecuteResult {
+pub(super) fn file_result(text: &str) -> ExecuteResult {
     ExecuteResult {
         artifacts: Some(vec![ZoneArtifact {
             artifact_id: "a-1".to_owned(),
-            name: ZoneArtifact::FILE.to_owned(),
+            name: ZoneArtifact::FILE_NAME.to_owned(),
             parts: vec![ArtifactPart::File {
                 content_base64: "YSxi".into(),
                 file_name: "sales.csv".to_owned(),
                 mime_type: "text/csv".to_owned(),
             }],
         }]),
-        ..answer(text)
+        ..text_result(text)
     }
 }
 
@@ -301,19 +306,19 @@ pub(crate) fn question() -> Question {
     let (team, channel) = (TeamId::new("T1").unwrap(), ChannelId::new("C1").unwrap());
     let ts = Ts::new("1000.000001").unwrap();
     Question {
-        id: Question::id_of(&team, &channel, &ts),
+        id: Question::derive_id(&team, &channel, &ts),
         event_id: "Ev1".to_owned(),
         team: team.clone(),
         enterprise: None,
         user_team: Some(team),
         channel,
-        place: PlaceKind::Channel,
+        conversation_kind: ConversationKind::Channel,
         user: UserId::new("U1").unwrap(),
         thread: ts.clone(),
         ts,
         in_thread: false,
         text: "how much?".to_owned(),
-        too_long: None,
+        original_chars: None,
         forwarded: Vec::new(),
         files: Vec::new(),
         asked_at: Timestamp::from_millis(0),

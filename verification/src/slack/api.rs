@@ -1,8 +1,6 @@
-//! Slack's Web API: one client, a form for each call, an answer in JSON. It keeps to Slack's pace, takes
-//! no more than it asked for, and sends a token to nobody but the configured API. What a call is for, and
-//! what follows from its answer, must not enter.
+//! Slack Web API client: form-encoded requests, JSON responses. Applies rate limits, limits response sizes, and sends
+//! tokens only to the configured API.
 
-mod answer;
 mod args;
 pub mod assistant;
 pub mod auth;
@@ -13,26 +11,27 @@ pub mod files;
 mod hosts;
 mod method;
 pub mod oauth;
-mod pace;
+mod permanent_errors;
+mod rate_limiter;
 pub mod reactions;
-mod respond;
+mod response;
+mod response_url;
 #[cfg(test)]
 mod tests;
 pub mod users;
-mod words;
 
-pub use args::Args;
+pub use args::SlackArgs;
 pub use error::SlackError;
 pub use method::Method;
-pub use respond::ResponseUrl;
+pub use response_url::ResponseUrl;
 
 use super::tokens::Installation;
-use answer::Answer;
-use hosts::{Hosts, is_loopback};
+use hosts::{TrustedHosts, is_loopback};
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use interzone_edge::tls::Trust;
-use pace::{Key, Pace};
+use interzone_edge::tls::TrustRoots;
+use rate_limiter::{RateLimitKey, SlackRateLimiter};
+use response::SlackResponse;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
@@ -40,175 +39,179 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-const FORM: &str = "application/x-www-form-urlencoded";
-/// How long a call waits for its turn before it gives up and says when that would be.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// A connection that nobody uses is closed after so long, before Slack would.
-const IDLE: Duration = Duration::from_secs(30);
+const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
+/// Maximum time a call waits for the rate limiter before it fails with the remaining delay.
+const MAX_RATE_LIMIT_WAIT: Duration = Duration::from_secs(3);
+/// Idle connections are closed after this time, before Slack closes them.
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why Slack's API cannot be used as it is configured.
+/// Error in the configuration of Slack's API.
 #[derive(Debug, thiserror::Error)]
 pub enum SlackSetupError {
-    /// The address is none.
-    #[error("`{url}` is no address of an API: write one such as https://slack.com/api/")]
+    /// The URL is invalid.
+    #[error("`{url}` is not a valid API URL: use one such as https://slack.com/api/")]
     Url {
-        /// What was given.
+        /// The configured value.
         url: String,
     },
-    /// The address is not safe to send a token to.
+    /// The URL would send tokens unencrypted.
     #[error(
-        "`{url}` would send tokens in the clear: write https://, http:// is for this machine alone"
+        "`{url}` would send tokens unencrypted: use https:// (http:// is allowed on localhost only)"
     )]
     Insecure {
-        /// What was given.
+        /// The configured value.
         url: String,
     },
-    /// There is no HTTP client.
+    /// The HTTP client cannot be created.
     #[error(
-        "the client for slack cannot be made: check `[tls] trust` and the system's certificates"
+        "the slack http client cannot be created: check `[tls] trust` and the system's certificates"
     )]
     Client(#[source] reqwest::Error),
 }
 
-/// The way to Slack. Cheap to clone; clones share connections and pace.
+/// Web API client. Cheap to clone; clones share connections and the rate limiter.
 #[derive(Clone)]
 pub struct Slack {
-    inner: Arc<Inner>,
-    patience: Duration,
+    inner: Arc<SlackInner>,
+    max_rate_limit_wait: Duration,
 }
 
-struct Inner {
+struct SlackInner {
     http: reqwest::Client,
     /// Ends with a slash, so that a method can be joined to it.
     api: Url,
-    hosts: Hosts,
-    pace: Pace,
+    hosts: TrustedHosts,
+    rate_limiter: SlackRateLimiter,
 }
 
 impl Slack {
-    /// Sets the client up. It connects to nobody yet.
+    /// Creates the client without connecting.
     ///
     /// # Errors
-    /// The address cannot be used, or no client can be made.
-    pub fn new(api_url: &str, trust: &Trust) -> Result<Self, SlackSetupError> {
-        let api = api_of(api_url)?;
+    /// The URL is invalid, or the HTTP client cannot be created.
+    pub fn new(api_url: &str, trust: &TrustRoots) -> Result<Self, SlackSetupError> {
+        let api = parse_api_url(api_url)?;
         let http = trust
             .client()
-            // A second try of a post is for those to decide who know whether the first one arrived.
+            // Only the caller knows whether a failed post may be retried.
             .retry(reqwest::retry::never())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT)
             .tcp_nodelay(true)
             .build()
             .map_err(SlackSetupError::Client)?;
-        let inner = Inner {
+        let inner = SlackInner {
             http,
-            hosts: Hosts::new(&api),
+            hosts: TrustedHosts::new(&api),
             api,
-            pace: Pace::default(),
+            rate_limiter: SlackRateLimiter::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),
-            patience: PATIENCE,
+            max_rate_limit_wait: MAX_RATE_LIMIT_WAIT,
         })
     }
 
-    /// The same, for whoever would rather be told at once that it is not their turn.
+    /// Returns a client that fails at once instead of waiting for the rate limiter.
     #[must_use]
-    pub fn hasty(&self) -> Self {
+    pub fn fail_fast(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
-            patience: Duration::ZERO,
+            max_rate_limit_wait: Duration::ZERO,
         }
     }
 
-    /// Where the API is.
+    /// Base URL of the API.
     pub fn api_url(&self) -> &Url {
         &self.inner.api
     }
 
-    /// Whether an address that Slack's API named may be spoken to.
-    pub(super) fn is_ours(&self, url: &Url) -> bool {
-        let Inner { api, hosts, .. } = &*self.inner;
-        // On one machine the parts of a stand-in may be on several ports.
+    /// Returns true if requests may be sent to a URL that Slack's API returned.
+    pub(super) fn is_trusted_url(&self, url: &Url) -> bool {
+        let SlackInner { api, hosts, .. } = &*self.inner;
+        // A local fake Slack may use several ports.
         hosts.allows(url) || (is_loopback(url) && is_loopback(api))
     }
 
     /// Calls a method with a workspace's token.
     ///
-    /// A call that Slack turned away for its pace is made again as long as that takes no more than a few
-    /// seconds; nothing else is.
+    /// A rate-limited call is retried if the delay is at most a few seconds; other errors are not retried.
     ///
     /// # Errors
-    /// Slack refused, or there is no answer that can be read.
+    /// Slack rejected the call, or there is no readable response.
     pub async fn call<R: DeserializeOwned>(
         &self,
-        at: &Installation,
+        installation: &Installation,
         method: Method,
-        args: &Args<'_>,
+        args: &SlackArgs<'_>,
     ) -> Result<R, SlackError> {
-        self.answer(at, method, args).await?.read(method)
+        self.call_raw(installation, method, args)
+            .await?
+            .parse(method)
     }
 
-    async fn answer(
+    async fn call_raw(
         &self,
-        at: &Installation,
+        installation: &Installation,
         method: Method,
-        args: &Args<'_>,
-    ) -> Result<Answer, SlackError> {
-        let team = at.team.as_ref().map_or("", |team| team.as_str());
-        self.ask(team, &at.token.bearer(), method, args).await
+        args: &SlackArgs<'_>,
+    ) -> Result<SlackResponse, SlackError> {
+        let team = installation.team.as_ref().map_or("", |team| team.as_str());
+        self.call_with_auth(team, &installation.token.bearer(), method, args)
+            .await
     }
 
-    /// Calls a method with any proof of who we are; `who` is whose calls Slack counts together.
-    async fn ask(
+    /// Calls a method with the given `Authorization` header; `team` is the rate limit key.
+    async fn call_with_auth(
         &self,
-        who: &str,
-        proof: &HeaderValue,
+        team: &str,
+        authorization: &HeaderValue,
         method: Method,
-        args: &Args<'_>,
-    ) -> Result<Answer, SlackError> {
-        let key = Key {
-            team: who.into(),
+        args: &SlackArgs<'_>,
+    ) -> Result<SlackResponse, SlackError> {
+        let key = RateLimitKey {
+            team: team.into(),
             method,
             channel: args.channel().into(),
         };
-        let pace = &self.inner.pace;
-        let give_up = Instant::now() + self.patience;
+        let rate_limiter = &self.inner.rate_limiter;
+        let deadline = Instant::now() + self.max_rate_limit_wait;
         loop {
-            let turn = pace.turn(&key, give_up).await;
-            turn.map_err(|after| SlackError::RateLimited { method, after })?;
-            match self.send(proof, method, args).await {
+            let acquired = rate_limiter.acquire(&key, deadline).await;
+            acquired.map_err(|after| SlackError::RateLimited { method, after })?;
+            match self.send(authorization, method, args).await {
                 Err(SlackError::RateLimited { method, after }) => {
-                    pace.hold(&key, after);
-                    if Instant::now() + after > give_up {
+                    rate_limiter.penalize(&key, after);
+                    if Instant::now() + after > deadline {
                         return Err(SlackError::RateLimited { method, after });
                     }
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
 
     async fn send(
         &self,
-        proof: &HeaderValue,
+        authorization: &HeaderValue,
         method: Method,
-        args: &Args<'_>,
-    ) -> Result<Answer, SlackError> {
-        let what = method.name();
-        let url = self.inner.api.join(what);
-        let url = url.map_err(|_| SlackError::ForbiddenHost { what })?;
+        args: &SlackArgs<'_>,
+    ) -> Result<SlackResponse, SlackError> {
+        let operation = method.name();
+        let url = self.inner.api.join(operation);
+        let url = url.map_err(|_| SlackError::ForbiddenHost { operation })?;
         let sent = self
             .inner
             .http
             .post(url)
-            .timeout(method.patience())
-            .header(AUTHORIZATION, proof)
-            .header(CONTENT_TYPE, FORM)
-            .body(args.form())
+            .timeout(method.timeout())
+            .header(AUTHORIZATION, authorization)
+            .header(CONTENT_TYPE, FORM_CONTENT_TYPE)
+            .body(args.encode())
             .send();
-        let response = sent.await.map_err(|error| SlackError::of(what, error))?;
-        Answer::take(method, response).await
+        let response = sent
+            .await
+            .map_err(|error| SlackError::from_reqwest(operation, error))?;
+        SlackResponse::from_response(method, response).await
     }
 }
 
@@ -220,17 +223,17 @@ impl fmt::Debug for Slack {
     }
 }
 
-fn api_of(text: &str) -> Result<Url, SlackSetupError> {
-    let wrong = || SlackSetupError::Url {
+fn parse_api_url(text: &str) -> Result<Url, SlackSetupError> {
+    let invalid = || SlackSetupError::Url {
         url: text.to_owned(),
     };
-    let mut api = Url::parse(text).map_err(|_| wrong())?;
-    let bare = api.username().is_empty()
+    let mut api = Url::parse(text).map_err(|_| invalid())?;
+    let has_no_extras = api.username().is_empty()
         && api.password().is_none()
         && api.query().is_none()
         && api.fragment().is_none();
-    if !bare || api.host().is_none() {
-        return Err(wrong());
+    if !has_no_extras || api.host().is_none() {
+        return Err(invalid());
     }
     match api.scheme() {
         "https" => {}
@@ -239,7 +242,7 @@ fn api_of(text: &str) -> Result<Url, SlackSetupError> {
             let url = text.to_owned();
             return Err(SlackSetupError::Insecure { url });
         }
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     }
     if !api.path().ends_with('/') {
         let path = format!("{}/", api.path());

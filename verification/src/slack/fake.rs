@@ -1,5 +1,4 @@
-//! Stand-ins for tests: a server on this machine that answers as it is told and remembers what it was
-//! asked, records in memory, and a clock that stands still.
+//! Test doubles: a scriptable HTTP server that records requests, in-memory records, and a manual clock.
 
 use async_trait::async_trait;
 use axum::Router;
@@ -9,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use interzone_hub::Clock;
-use interzone_hub::ports::{Record, RecordStore, StoreError};
+use interzone_hub::ports::{RecordStore, StoreError, StoredRecord};
 use interzone_protocol::vocab::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,17 +19,17 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-/// A request that came.
+/// A recorded request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) verb: Method,
+pub(crate) struct RecordedRequest {
+    pub(crate) http_method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Seen {
-    /// The last word of its path: a method of the API.
+impl RecordedRequest {
+    /// Returns the last path segment: the API method.
     pub(crate) fn method(&self) -> &str {
         self.uri.path().rsplit('/').next().unwrap()
     }
@@ -46,66 +45,68 @@ impl Seen {
     }
 }
 
-/// What is answered.
-pub(crate) enum Reply {
+/// A scripted reply.
+pub(crate) enum FakeReply {
     /// JSON with status 200.
     Json(Value),
-    /// Anything.
-    Whole(Response),
-    /// This, once it is let go.
-    Held(Box<Reply>, Arc<Notify>),
-    /// Nothing, ever.
-    Never,
+    /// Any response.
+    Response(Response),
+    /// Delayed until it is released.
+    Delayed(Box<FakeReply>, Arc<Notify>),
+    /// No response.
+    NoResponse,
 }
 
-impl Reply {
+impl FakeReply {
     pub(crate) fn status(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> Self {
-        let mut answer = Response::builder().status(StatusCode::from_u16(status).unwrap());
+        let mut builder = Response::builder().status(StatusCode::from_u16(status).unwrap());
         for (name, value) in headers {
-            answer = answer.header(*name, *value);
+            builder = builder.header(*name, *value);
         }
-        Self::Whole(answer.body(body.into()).unwrap())
+        Self::Response(builder.body(body.into()).unwrap())
     }
 
-    pub(crate) fn said(word: &str) -> Self {
-        Self::Json(serde_json::json!({"ok": false, "error": word}))
+    pub(crate) fn error(code: &str) -> Self {
+        Self::Json(serde_json::json!({"ok": false, "error": code}))
     }
 }
 
-type Answers = dyn Fn(&Seen) -> Reply + Send + Sync;
+type ReplyFn = dyn Fn(&RecordedRequest) -> FakeReply + Send + Sync;
 
-struct Inner {
-    answers: Box<Answers>,
-    seen: Mutex<Vec<Seen>>,
-    count: watch::Sender<usize>,
+struct FakeSlackInner {
+    reply_fn: Box<ReplyFn>,
+    requests: Mutex<Vec<RecordedRequest>>,
+    request_count: watch::Sender<usize>,
 }
 
-/// A server that answers as it is told.
+/// HTTP server with scripted replies.
 pub(crate) struct FakeSlack {
     pub(crate) origin: String,
-    inner: Arc<Inner>,
-    serving: JoinHandle<()>,
+    inner: Arc<FakeSlackInner>,
+    server: JoinHandle<()>,
 }
 
 impl FakeSlack {
-    pub(crate) async fn start(answers: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let inner = Arc::new(Inner {
-            answers: Box::new(answers),
-            seen: Mutex::default(),
-            count: watch::Sender::new(0),
+    pub(crate) async fn start(
+        reply_fn: impl Fn(&RecordedRequest) -> FakeReply + Send + Sync + 'static,
+    ) -> Self {
+        let inner = Arc::new(FakeSlackInner {
+            reply_fn: Box::new(reply_fn),
+            requests: Mutex::default(),
+            request_count: watch::Sender::new(0),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let routes = Router::new()
-            .fallback(answer)
+            .fallback(handle)
             .with_state(Arc::clone(&inner));
-        let serving = tokio::spawn(async move {
+        let server = tokio::spawn(async move {
             axum::serve(listener, routes).await.unwrap();
         });
         Self {
             origin,
             inner,
-            serving,
+            server,
         }
     }
 
@@ -113,88 +114,91 @@ impl FakeSlack {
         format!("{}/api/", self.origin)
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.inner.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.inner.requests.lock().unwrap().clone()
     }
 
     pub(crate) fn count(&self, method: &str) -> usize {
-        let seen = self.inner.seen.lock().unwrap();
-        seen.iter().filter(|seen| seen.method() == method).count()
+        let requests = self.inner.requests.lock().unwrap();
+        requests
+            .iter()
+            .filter(|request| request.method() == method)
+            .count()
     }
 
-    /// Waits until so many requests have come.
-    pub(crate) async fn until(&self, requests: usize) {
-        let mut count = self.inner.count.subscribe();
+    /// Waits until this many requests were received.
+    pub(crate) async fn wait_for_requests(&self, requests: usize) {
+        let mut count = self.inner.request_count.subscribe();
         count.wait_for(|count| *count >= requests).await.unwrap();
     }
 }
 
 impl Drop for FakeSlack {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.server.abort();
     }
 }
 
-async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+async fn handle(State(inner): State<Arc<FakeSlackInner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let seen = Seen {
-        verb: parts.method,
+    let recorded = RecordedRequest {
+        http_method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
         body: to_bytes(body, 64 << 20).await.unwrap(),
     };
-    let reply = (inner.answers)(&seen);
-    inner.seen.lock().unwrap().push(seen);
-    inner.count.send_modify(|count| *count += 1);
+    let reply = (inner.reply_fn)(&recorded);
+    inner.requests.lock().unwrap().push(recorded);
+    inner.request_count.send_modify(|count| *count += 1);
     let reply = match reply {
-        Reply::Held(reply, go) => {
-            go.notified().await;
+        FakeReply::Delayed(reply, release) => {
+            release.notified().await;
             *reply
         }
-        at_once => at_once,
+        immediate => immediate,
     };
     match reply {
-        Reply::Json(value) => Response::builder()
+        FakeReply::Json(value) => Response::builder()
             .header("content-type", "application/json")
             .body(value.to_string().into())
             .unwrap(),
-        Reply::Whole(response) => response,
-        Reply::Held(..) | Reply::Never => std::future::pending().await,
+        FakeReply::Response(response) => response,
+        FakeReply::Delayed(..) | FakeReply::NoResponse => std::future::pending().await,
     }
 }
 
-/// Records in memory.
+/// In-memory record store.
 #[derive(Default)]
 pub(crate) struct MemoryRecords {
-    all: Mutex<BTreeMap<(String, String), Record>>,
+    all: Mutex<BTreeMap<(String, String), StoredRecord>>,
     revision: Mutex<u64>,
-    /// While it is set, nothing can be written.
-    pub(crate) full: AtomicBool,
-    /// So many of the next writes fail.
-    pub(crate) failing: AtomicUsize,
-    /// How many records were written or removed.
-    pub(crate) changes: watch::Sender<usize>,
-    /// While it is set, nobody gets to read.
-    pub(crate) closed: watch::Sender<bool>,
+    /// While true, writes fail.
+    pub(crate) writes_fail: AtomicBool,
+    /// Number of next writes that fail.
+    pub(crate) failing_writes: AtomicUsize,
+    /// Number of records written or removed.
+    pub(crate) change_count: watch::Sender<usize>,
+    /// While true, reads block.
+    pub(crate) reads_blocked: watch::Sender<bool>,
 }
 
 impl MemoryRecords {
-    pub(crate) fn raw(&self, kind: &str, key: &str) -> Option<String> {
+    pub(crate) fn value(&self, kind: &str, key: &str) -> Option<String> {
         let all = self.all.lock().unwrap();
         let record = all.get(&(kind.to_owned(), key.to_owned()));
         record.map(|record| record.value.to_string())
     }
 
-    /// Keys and values of all.
+    /// Keys and values of all records.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         let all = self.all.lock().unwrap();
-        let one = |((_, key), record): (&(String, String), &Record)| {
+        let one = |((_, key), record): (&(String, String), &StoredRecord)| {
             (key.clone(), record.value.to_string())
         };
         all.iter().map(one).collect()
     }
 
-    pub(crate) fn forget(&self, kind: &str, key: &str) {
+    pub(crate) fn remove(&self, kind: &str, key: &str) {
         let name = (kind.to_owned(), key.to_owned());
         self.all.lock().unwrap().remove(&name);
     }
@@ -207,8 +211,8 @@ impl RecordStore for MemoryRecords {
         kind: &str,
         key: &str,
         now: Timestamp,
-    ) -> Result<Option<Record>, StoreError> {
-        let mut closed = self.closed.subscribe();
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let mut closed = self.reads_blocked.subscribe();
         closed.wait_for(|closed| !closed).await.unwrap();
         let all = self.all.lock().unwrap();
         let record = all.get(&(kind.to_owned(), key.to_owned())).cloned();
@@ -219,13 +223,13 @@ impl RecordStore for MemoryRecords {
         &self,
         kind: &str,
         now: Timestamp,
-    ) -> Result<Vec<(String, Record)>, StoreError> {
+    ) -> Result<Vec<(String, StoredRecord)>, StoreError> {
         let all = self.all.lock().unwrap();
-        let lives = |record: &Record| record.expires_at.is_none_or(|end| end > now);
-        let some = all
+        let is_alive = |record: &StoredRecord| record.expires_at.is_none_or(|end| end > now);
+        let found = all
             .iter()
-            .filter(|((of, _), record)| of == kind && lives(record));
-        Ok(some
+            .filter(|((record_kind, _), record)| record_kind == kind && is_alive(record));
+        Ok(found
             .map(|((_, key), record)| (key.clone(), record.clone()))
             .collect())
     }
@@ -239,29 +243,29 @@ impl RecordStore for MemoryRecords {
         expires_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        Record::check(kind, key, value)?;
-        let one_less = |left: usize| left.checked_sub(1);
+        StoredRecord::check_sizes(kind, key, value)?;
+        let decrement = |remaining: usize| remaining.checked_sub(1);
         let fails = self
-            .failing
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
-        if fails.is_ok() || self.full.load(Ordering::SeqCst) {
+            .failing_writes
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, decrement);
+        if fails.is_ok() || self.writes_fail.load(Ordering::SeqCst) {
             return Err(StoreError::Full);
         }
-        let there = self.record(kind, key, now).await?;
-        let revision = there.map_or(0, |record| record.revision);
+        let existing = self.record(kind, key, now).await?;
+        let revision = existing.map_or(0, |record| record.revision);
         if expected.is_some_and(|expected| expected != revision) {
             return Ok(false);
         }
         let mut next = self.revision.lock().unwrap();
         *next += 1;
-        let record = Record {
+        let record = StoredRecord {
             value: value.into(),
             revision: *next,
             expires_at,
         };
         let name = (kind.to_owned(), key.to_owned());
         self.all.lock().unwrap().insert(name, record);
-        self.changes.send_modify(|changes| *changes += 1);
+        self.change_count.send_modify(|changes| *changes += 1);
         Ok(true)
     }
 
@@ -270,20 +274,20 @@ impl RecordStore for MemoryRecords {
         kind: &str,
         key: &str,
         now: Timestamp,
-    ) -> Result<Option<Record>, StoreError> {
-        let there = self.record(kind, key, now).await?;
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let existing = self.record(kind, key, now).await?;
         let name = (kind.to_owned(), key.to_owned());
         self.all.lock().unwrap().remove(&name);
-        self.changes.send_modify(|changes| *changes += 1);
-        Ok(there)
+        self.change_count.send_modify(|changes| *changes += 1);
+        Ok(existing)
     }
 }
 
-/// A clock that moves when it is told to.
-pub(crate) struct HandClock(AtomicI64);
+/// A clock that is advanced by hand.
+pub(crate) struct ManualSlackClock(AtomicI64);
 
-impl HandClock {
-    pub(crate) fn at(seconds: i64) -> Arc<Self> {
+impl ManualSlackClock {
+    pub(crate) fn from_secs(seconds: i64) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(seconds * 1000)))
     }
 
@@ -293,7 +297,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualSlackClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.0.load(Ordering::SeqCst))
     }

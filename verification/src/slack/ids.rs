@@ -1,5 +1,4 @@
-//! The names that Slack gives to things. They stand in paths, keys and log lines, so none may hold
-//! anything but what Slack puts into them. What a name means is not decided here.
+//! Slack ids. They are used in paths, keys and log lines, so their characters are restricted to those that Slack uses.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,53 +8,53 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The most characters of an id. Slack's have 9 to 11 today.
-const LONGEST: usize = 32;
+/// Maximum length of an id. Slack's have 9 to 11 characters today.
+const MAX_ID_LEN: usize = 32;
 
-/// Why a text is not what it should be. It never repeats the text.
+/// Invalid id. The message does not repeat the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not {what}: {shape}")]
-pub struct InvalidId {
-    what: &'static str,
-    shape: &'static str,
+#[error("this is not {kind}: {format}")]
+pub struct InvalidSlackId {
+    kind: &'static str,
+    format: &'static str,
 }
 
 fn is_id(text: &str) -> bool {
-    (1..=LONGEST).contains(&text.len())
+    (1..=MAX_ID_LEN).contains(&text.len())
         && text
             .bytes()
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 fn is_ts(text: &str) -> bool {
-    let digits = |text: &str, most: usize| {
-        (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    let digits = |text: &str, max_len: usize| {
+        (1..=max_len).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     text.split_once('.')
         .is_some_and(|(seconds, rest)| digits(seconds, 16) && digits(rest, 10))
 }
 
-macro_rules! names {
+macro_rules! slack_ids {
     ($($(#[$doc:meta])* $name:ident = $what:literal, $fits:path, $shape:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks a text.
+            /// Validates a string.
             ///
             /// # Errors
-            /// It does not have the shape that Slack gives to these.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
+            /// The string does not have the required format.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidSlackId> {
                 let text = text.as_ref();
                 if $fits(text) {
                     Ok(Self(text.into()))
                 } else {
-                    Err(InvalidId { what: $what, shape: $shape })
+                    Err(InvalidSlackId { kind: $what, format: $shape })
                 }
             }
 
-            /// The text.
+            /// Returns the id as a string.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -86,9 +85,9 @@ macro_rules! names {
         }
 
         impl FromStr for $name {
-            type Err = InvalidId;
+            type Err = InvalidSlackId;
 
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
+            fn from_str(text: &str) -> Result<Self, InvalidSlackId> {
                 Self::new(text)
             }
         }
@@ -114,27 +113,27 @@ macro_rules! names {
     )*};
 }
 
-const ID: &str = "it has 1 to 32 capital letters and digits";
-const TS: &str = "it has digits, a full stop, and digits again";
+const ID_FORMAT: &str = "it has 1 to 32 capital letters and digits";
+const TS_FORMAT: &str = "it has digits, a full stop, and digits again";
 
-names! {
+slack_ids! {
     /// A workspace (`T…`), or an organisation of workspaces (`E…`).
-    TeamId = "the id of a workspace", is_id, ID;
-    /// A person or a bot, as somebody who can be mentioned (`U…`, `W…`).
-    UserId = "the id of a user", is_id, ID;
-    /// A place in which one writes: a channel (`C…`), a group (`G…`) or a direct message (`D…`).
-    ChannelId = "the id of a channel", is_id, ID;
-    /// A bot, as somebody who posts (`B…`).
-    BotId = "the id of a bot", is_id, ID;
+    TeamId = "the id of a workspace", is_id, ID_FORMAT;
+    /// User id of a person or bot, used in mentions (`U…`, `W…`).
+    UserId = "the id of a user", is_id, ID_FORMAT;
+    /// A channel (`C…`), group (`G…`) or direct message (`D…`).
+    ChannelId = "the id of a channel", is_id, ID_FORMAT;
+    /// Bot id, used in posted messages (`B…`).
+    BotId = "the id of a bot", is_id, ID_FORMAT;
     /// An app (`A…`).
-    AppId = "the id of an app", is_id, ID;
+    AppId = "the id of an app", is_id, ID_FORMAT;
     /// A file (`F…`).
-    FileId = "the id of a file", is_id, ID;
-    /// When a message was written, which is also its name within its channel.
-    Ts = "the time stamp of a message", is_ts, TS;
+    FileId = "the id of a file", is_id, ID_FORMAT;
+    /// Timestamp of a message, which identifies it in its channel.
+    Ts = "the time stamp of a message", is_ts, TS_FORMAT;
 }
 
-macro_rules! by_letters {
+macro_rules! impl_lexical_ord {
     ($($name:ident)*) => {$(
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> Ordering {
@@ -144,39 +143,39 @@ macro_rules! by_letters {
     )*};
 }
 
-by_letters!(TeamId UserId ChannelId BotId AppId FileId);
+impl_lexical_ord!(TeamId UserId ChannelId BotId AppId FileId);
 
 impl Ts {
-    /// The whole seconds, and what comes after the point without the zeros at its end.
+    /// Seconds, and the fraction without trailing zeros.
     fn parts(&self) -> (u64, &str) {
-        let (seconds, rest) = self.0.split_once('.').unwrap_or((&self.0, ""));
+        let (seconds, fraction) = self.0.split_once('.').unwrap_or((&self.0, ""));
         (
             seconds.parse().unwrap_or(u64::MAX),
-            rest.trim_end_matches('0'),
+            fraction.trim_end_matches('0'),
         )
     }
 
-    /// The seconds since 1970 at which it was written.
+    /// Unix time in seconds.
     pub fn seconds(&self) -> u64 {
         self.parts().0
     }
 
-    /// The same in microseconds, which is as exact as Slack is.
+    /// Unix time in microseconds, which is Slack's precision.
     pub fn micros(&self) -> u64 {
-        let (seconds, rest) = self.parts();
-        let six: String = rest.chars().chain("000000".chars()).take(6).collect();
-        let part = six.parse().unwrap_or(0);
+        let (seconds, fraction) = self.parts();
+        let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
+        let part = digits.parse().unwrap_or(0);
         seconds.saturating_mul(1_000_000).saturating_add(part)
     }
 
-    /// The time stamp of a moment in microseconds since 1970, if it can be written.
-    pub fn of_micros(micros: u64) -> Option<Self> {
+    /// Creates a timestamp from Unix time in microseconds, if it can be represented.
+    pub fn from_micros(micros: u64) -> Option<Self> {
         let (seconds, part) = (micros / 1_000_000, micros % 1_000_000);
         Self::new(format!("{seconds}.{part:06}")).ok()
     }
 }
 
-/// Earlier first. Two that mean the same moment but are written differently are two names.
+/// Ordered by time. Timestamps that are equal in time but written differently are distinct.
 impl Ord for Ts {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_time = self.parts().cmp(&other.parts());
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_has_capitals_and_digits_and_nothing_else() {
+    fn id_allows_only_capitals_and_digits() {
         for good in ["T1", "U012AB3CD", "0", &"C".repeat(32)] {
             assert_eq!(TeamId::new(good).unwrap().as_str(), good);
         }
@@ -207,15 +206,15 @@ mod tests {
             let json = serde_json::to_string(bad).unwrap();
             assert!(serde_json::from_str::<UserId>(&json).is_err(), "{bad:?}");
         }
-        let why = FileId::new("secret\u{1b}").unwrap_err().to_string();
+        let error = FileId::new("secret\u{1b}").unwrap_err().to_string();
         assert_eq!(
-            why,
+            error,
             "this is not the id of a file: it has 1 to 32 capital letters and digits"
         );
     }
 
     #[test]
-    fn a_time_stamp_is_digits_around_a_point() {
+    fn timestamp_is_digits_around_a_period() {
         for good in ["1700000000.000100", "0.0", "1.1234567890"] {
             let json = format!("\"{good}\"");
             let ts: Ts = serde_json::from_str(&json).unwrap();
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn time_stamps_sort_by_time() {
+    fn timestamps_sort_by_time() {
         let ts = |text: &str| Ts::new(text).unwrap();
         assert!(ts("999.000001") < ts("1000.000001"));
         assert!(ts("1000.000001") < ts("1000.00001"));
@@ -247,8 +246,8 @@ mod tests {
         assert_ne!(ts("1.10").cmp(&ts("1.1")), Ordering::Equal);
         assert_eq!(ts("1700000000.000100").seconds(), 1_700_000_000);
         assert_eq!(ts("1700000000.0001").micros(), 1_700_000_000_000_100);
-        let again = Ts::of_micros(1_700_000_000_000_100).unwrap();
-        assert_eq!(again.as_str(), "1700000000.000100");
-        assert_eq!(Ts::of_micros(u64::MAX).unwrap().micros(), u64::MAX);
+        let from_micros = Ts::from_micros(1_700_000_000_000_100).unwrap();
+        assert_eq!(from_micros.as_str(), "1700000000.000100");
+        assert_eq!(Ts::from_micros(u64::MAX).unwrap().micros(), u64::MAX);
     }
 }

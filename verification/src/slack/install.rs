@@ -1,6 +1,5 @@
-//! Installing the app in a workspace: a person is sent to Slack with proof that it was this browser that
-//! asked, comes back with a code, and the code becomes a token, which is sealed and stored. Who may ask
-//! the app anything after that is not decided here.
+//! OAuth installation of the app in a workspace: redirects the browser to Slack with a CSRF-protected state, exchanges
+//! the returned code for a token, and stores the token encrypted.
 
 mod page;
 mod state;
@@ -10,7 +9,7 @@ mod tests;
 use super::SCOPES;
 use super::api::oauth::OauthApp;
 use super::api::{Slack, SlackError};
-use super::tokens::{Installation, Installed, Tokens, TokensError};
+use super::tokens::{Installation, SlackTokenError, SlackTokens, WorkspaceToken};
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,68 +18,68 @@ use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use interzone_hub::Clock;
 use interzone_protocol::vocab::Timestamp;
-use page::{Language, Outcome};
-use state::Ticket;
+use page::{InstallOutcome, PageLanguage};
+use state::OauthState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use url::{Url, form_urlencoded};
 
-/// Where it begins.
+/// Path that starts an installation.
 pub const INSTALL_PATH: &str = "/slack/install";
-/// Where Slack sends people back to.
+/// Redirect path of the OAuth flow.
 pub const REDIRECT_PATH: &str = "/slack/oauth_redirect";
 
-/// How many codes may be on their way to Slack at once.
-const AT_ONCE: usize = 8;
-/// The longest query that is looked at.
-const LONGEST_QUERY: usize = 4096;
+/// Maximum number of concurrent code exchanges.
+const MAX_CONCURRENT_EXCHANGES: usize = 8;
+/// Maximum length of the query string.
+const MAX_QUERY_LEN: usize = 4096;
 
-/// Why the app cannot be installed from here.
+/// Error in the configuration of the installation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallSetupError {
-    /// The app is not known.
+    /// The app's credentials are missing.
     #[error("the app's client id or secret is empty: copy both from the app's page")]
     App,
-    /// The address that Slack sends people back to is none.
+    /// The redirect URI is invalid.
     #[error(
-        "`{url}` cannot be a redirect address: write https://<this zone's public name>{REDIRECT_PATH}"
+        "`{url}` cannot be a redirect uri: use https://<public name of this zone>{REDIRECT_PATH}"
     )]
     Redirect {
-        /// What was given.
+        /// The configured value.
         url: String,
     },
 }
 
-/// How the app is installed.
+/// Installation options.
 #[derive(Clone, Debug)]
 pub struct InstallOptions {
-    /// The app.
+    /// Credentials of the app.
     pub app: OauthApp,
-    /// Where Slack sends people back to: the public address of [`REDIRECT_PATH`]. Without one Slack takes
-    /// the first that the app's page names.
+    /// Redirect URI: the public URL of [`REDIRECT_PATH`]. If absent, Slack uses the first one configured for the
+    /// app.
     pub redirect_uri: Option<String>,
 }
 
-/// The doors through which workspaces install the app.
-pub struct Install {
+/// HTTP routes for installing the app.
+pub struct InstallRoutes {
     slack: Slack,
-    tokens: Tokens,
+    tokens: SlackTokens,
     clock: Arc<dyn Clock>,
     app: OauthApp,
     redirect_uri: Option<String>,
-    authorize: Url,
-    room: Semaphore,
+    authorize_url: Url,
+    exchange_permits: Semaphore,
 }
 
-impl Install {
-    /// Sets the doors up.
+impl InstallRoutes {
+    /// Creates the routes.
     ///
     /// # Errors
-    /// The app is not known, or people would be sent to a place that is not safe.
+    /// The credentials are missing, or the redirect URI is not safe.
     pub fn new(
         slack: Slack,
-        tokens: Tokens,
+        tokens: SlackTokens,
         options: InstallOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, InstallSetupError> {
@@ -89,15 +88,15 @@ impl Install {
             return Err(InstallSetupError::App);
         }
         if let Some(url) = &redirect_uri {
-            // Slack takes no other, and a code that is sent in the clear is anybody's.
-            let safe = Url::parse(url).is_ok_and(|url| {
+            // Slack accepts only https, and a code sent unencrypted could be stolen.
+            let is_safe = Url::parse(url).is_ok_and(|url| {
                 url.scheme() == "https" && url.has_host() && url.fragment().is_none()
             });
-            if !safe {
+            if !is_safe {
                 return Err(InstallSetupError::Redirect { url: url.clone() });
             }
         }
-        // Beside the API, wherever that is.
+        // On the same host as the API.
         let mut authorize = slack.api_url().clone();
         authorize.set_path("/oauth/v2/authorize");
         Ok(Self {
@@ -106,16 +105,16 @@ impl Install {
             clock,
             app,
             redirect_uri,
-            authorize,
-            room: Semaphore::new(AT_ONCE),
+            authorize_url: authorize,
+            exchange_permits: Semaphore::new(MAX_CONCURRENT_EXCHANGES),
         })
     }
 
-    /// The routes.
+    /// Returns the router.
     pub fn routes(self) -> Router {
         Router::new()
-            .route(INSTALL_PATH, get(begin))
-            .route(REDIRECT_PATH, get(come_back))
+            .route(INSTALL_PATH, get(slack_install))
+            .route(REDIRECT_PATH, get(slack_oauth_redirect))
             .with_state(Arc::new(self))
     }
 
@@ -123,57 +122,58 @@ impl Install {
         self.clock.now().as_millis()
     }
 
-    async fn exchange(&self, code: &str) -> Result<String, Outcome> {
-        let Ok(_room) = self.room.try_acquire() else {
-            return Err(Outcome::Busy);
+    async fn exchange_code(&self, code: &str) -> Result<String, InstallOutcome> {
+        let Ok(_permit) = self.exchange_permits.try_acquire() else {
+            return Err(InstallOutcome::Busy);
         };
         let redirect = self.redirect_uri.as_deref();
-        let granted = self.slack.oauth_access(&self.app, code, redirect).await;
-        let granted = granted.map_err(|error| refused(&error))?;
+        let response = self.slack.oauth_access(&self.app, code, redirect).await;
+        let granted = response.map_err(|error| exchange_error(&error))?;
         let name = granted.team.as_ref().or(granted.enterprise.as_ref());
         let name = name.map(|named| named.name.clone()).unwrap_or_default();
-        let mut installed = Installed::of(granted, self.clock.now()).ok_or_else(|| {
-            tracing::warn!("slack granted a token and did not say for which workspace");
-            Outcome::Refused
-        })?;
-        // Only to know our own posts by; without it they are known by other signs.
-        let at = Installation::unknown(installed.token.clone());
-        match self.slack.auth_test(&at).await {
+        let mut installed =
+            WorkspaceToken::from_response(granted, self.clock.now()).ok_or_else(|| {
+                tracing::warn!("oauth response names no workspace");
+                InstallOutcome::Refused
+            })?;
+        // Used to recognize our own posts; optional, since other ids work too.
+        let installation = Installation::from_token(installed.token.clone());
+        match self.slack.auth_test(&installation).await {
             Ok(test) => {
                 installed.bot_id = test.bot_id;
                 installed.bot_user = installed.bot_user.or(Some(test.user_id));
             }
-            Err(error) => tracing::warn!(%error, "a new token could not be tested"),
+            Err(error) => tracing::warn!(%error, "auth.test of new token failed"),
         }
         self.tokens.store(&installed).await.map_err(|error| {
             let team = &installed.team;
-            tracing::error!(%team, %error, "a new token could not be stored");
+            tracing::error!(%team, %error, "could not store new token");
             match error {
-                TokensError::Store(_) => Outcome::Busy,
-                _ => Outcome::NotStored,
+                SlackTokenError::Store(_) => InstallOutcome::Busy,
+                _ => InstallOutcome::NotStored,
             }
         })?;
-        tracing::info!(team = %installed.team, "the app was installed");
+        tracing::info!(team = %installed.team, "app installed");
         Ok(name)
     }
 }
 
-fn refused(error: &SlackError) -> Outcome {
-    tracing::warn!(%error, "slack gave no token for a code");
-    if error.may_pass() {
-        Outcome::Busy
+fn exchange_error(error: &SlackError) -> InstallOutcome {
+    tracing::warn!(%error, "oauth code exchange failed");
+    if error.is_retryable() {
+        InstallOutcome::Busy
     } else {
-        Outcome::Refused
+        InstallOutcome::Refused
     }
 }
 
-/// Sends a person to Slack.
-async fn begin(State(install): State<Arc<Install>>, headers: HeaderMap) -> Response {
-    let language = Language::of(&headers);
-    let Some(ticket) = Ticket::new(&install.app.client_secret, install.now()) else {
-        return page::page(&Outcome::Busy, language);
+/// `GET /slack/install`: redirects to Slack.
+async fn slack_install(State(install): State<Arc<InstallRoutes>>, headers: HeaderMap) -> Response {
+    let language = PageLanguage::from_headers(&headers);
+    let Some(ticket) = OauthState::new(&install.app.client_secret, install.now()) else {
+        return page::render_page(&InstallOutcome::Busy, language);
     };
-    let mut url = install.authorize.clone();
+    let mut url = install.authorize_url.clone();
     url.query_pairs_mut()
         .append_pair("client_id", &install.app.client_id)
         .append_pair("scope", &SCOPES.join(","))
@@ -190,58 +190,62 @@ async fn begin(State(install): State<Arc<Install>>, headers: HeaderMap) -> Respo
     (StatusCode::FOUND, headers).into_response()
 }
 
-/// Takes a person in who comes back from Slack.
-async fn come_back(State(install): State<Arc<Install>>, uri: Uri, headers: HeaderMap) -> Response {
-    let outcome = come_back_with(&install, &uri, &headers).await;
-    let outcome = outcome.map_or_else(|problem| problem, |team| Outcome::Installed { team });
-    let mut answer = page::page(&outcome, Language::of(&headers));
-    // The ticket was good for this once.
-    if let Ok(gone) = HeaderValue::from_str(&state::no_cookie()) {
-        answer.headers_mut().insert(SET_COOKIE, gone);
+/// `GET /slack/oauth_redirect`: handles the redirect from Slack.
+async fn slack_oauth_redirect(
+    State(install): State<Arc<InstallRoutes>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let outcome = complete_installation(&install, &uri, &headers).await;
+    let outcome = outcome.map_or_else(|failure| failure, |team| InstallOutcome::Installed { team });
+    let mut response = page::render_page(&outcome, PageLanguage::from_headers(&headers));
+    // The state is single-use.
+    if let Ok(cookie) = HeaderValue::from_str(&state::clear_cookie()) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
     }
-    answer
+    response
 }
 
-async fn come_back_with(
-    install: &Install,
+async fn complete_installation(
+    install: &InstallRoutes,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<String, Outcome> {
-    let query = parameters(uri.query().unwrap_or_default()).ok_or(Outcome::Strange)?;
-    let told = |name: &str| query.get(name).map(String::as_str);
-    let state = told("state").ok_or(Outcome::Strange)?;
+) -> Result<String, InstallOutcome> {
+    let query = parse_query(uri.query().unwrap_or_default()).ok_or(InstallOutcome::InvalidState)?;
+    let param = |name: &str| query.get(name).map(String::as_str);
+    let state = param("state").ok_or(InstallOutcome::InvalidState)?;
     let secret = &install.app.client_secret;
-    let until = state::good_until(secret, headers, state, install.now());
-    let until = Timestamp::from_millis(until.ok_or(Outcome::Strange)?);
-    let denied = told("error").is_some();
-    let code = told("code").filter(|_| !denied);
+    let expires_at = state::verify_state(secret, headers, state, install.now());
+    let until = Timestamp::from_millis(expires_at.ok_or(InstallOutcome::InvalidState)?);
+    let denied = param("error").is_some();
+    let code = param("code").filter(|_| !denied);
     if code.is_none() && !denied {
-        return Err(Outcome::Strange);
+        return Err(InstallOutcome::InvalidState);
     }
-    match install.tokens.use_up(state, until).await {
+    match install.tokens.consume_nonce(state, until).await {
         Ok(true) => {}
-        // Somebody came back with it before, here or at another node.
-        Ok(false) => return Err(Outcome::Strange),
+        // The state was used already, on this or another node.
+        Ok(false) => return Err(InstallOutcome::InvalidState),
         Err(error) => {
-            tracing::error!(%error, "whether somebody came back before cannot be told");
-            return Err(Outcome::Busy);
+            tracing::error!(%error, "could not check oauth state reuse");
+            return Err(InstallOutcome::Busy);
         }
     }
-    let code = code.ok_or(Outcome::Denied)?;
-    install.exchange(code).await
+    let code = code.ok_or(InstallOutcome::Denied)?;
+    install.exchange_code(code).await
 }
 
-/// The parameters of a query; none if one is there twice, for then it is not clear which one counts.
-fn parameters(query: &str) -> Option<BTreeMap<String, String>> {
-    let mut all = BTreeMap::new();
-    if query.len() > LONGEST_QUERY {
+/// Parses a query; returns `None` if a parameter is repeated, since it would be ambiguous.
+fn parse_query(query: &str) -> Option<BTreeMap<String, String>> {
+    let mut params = BTreeMap::new();
+    if query.len() > MAX_QUERY_LEN {
         return None;
     }
     for (name, value) in form_urlencoded::parse(query.as_bytes()).into_owned() {
-        if all.insert(name, value).is_some() {
+        if params.insert(name, value).is_some() {
             return None;
         }
     }
-    all.retain(|_, value| !value.is_empty());
-    Some(all)
+    params.retain(|_, value| !value.is_empty());
+    Some(params)
 }

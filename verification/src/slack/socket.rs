@@ -1,10 +1,9 @@
-//! Socket Mode: events by a WebSocket that we open, for those who have no address that Slack could call.
-//! A socket that Slack takes away, that falls silent or that breaks is replaced, the new one before the
-//! old one is gone wherever Slack warns us. What is in an envelope is for the handler to know.
+//! Socket Mode client: receives events over a WebSocket, for zones without a public URL. A socket that Slack closes,
+//! that is silent or that breaks is replaced; when Slack announces the close, the new socket is opened first.
 
 mod connect;
-mod drive;
-mod standing;
+mod connection;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -12,11 +11,11 @@ use super::api::{Slack, SlackError, SlackSetupError};
 use super::tokens::BotToken;
 use async_trait::async_trait;
 use bytes::Bytes;
-use connect::{Connect, ConnectError, OverHttp};
-use drive::{End, Line, News, Said};
-use interzone_edge::tls::Trust;
+use connect::{ConnectError, HttpSocketConnector, SocketConnector};
+use connection::{CloseReason, SocketContext, SocketEvent, SocketEventKind};
+use interzone_edge::tls::TrustRoots;
 use interzone_hub::{IdSource, RandomIds};
-use standing::Standing;
+use status::ConnectionStatus;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,196 +23,208 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// A socket that lived so long was a good one: its successor is opened at once.
-const GOOD: Duration = Duration::from_secs(30);
-/// The wait after the first failure, and the most there is.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The least wait where it is not the network that is wrong: Slack has too many sockets of ours, or does
-/// not want the token.
-const LONG_WAIT: Duration = Duration::from_secs(30);
-/// How long sockets may take to end when we are asked to stop.
-const FAREWELL: Duration = Duration::from_secs(10);
-const DISABLED: &str = "Socket Mode is turned off for this app: turn it on at the app's page";
+/// Lifetime after which a closed socket is replaced without delay.
+const STABLE_LIFETIME: Duration = Duration::from_secs(30);
+/// First and maximum reconnect delay.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// Minimum delay after non-network errors: too many sockets, or a rejected token.
+const REJECTED_BACKOFF: Duration = Duration::from_secs(30);
+/// Time for open sockets to finish on shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+const SOCKET_MODE_DISABLED: &str =
+    "Socket Mode is disabled for this app: enable it on the app's page";
 
-/// What became of an envelope.
+/// Result of handling an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ack {
-    /// It is kept or needs no keeping: Slack is told so.
+pub enum EnvelopeAck {
+    /// Handled; it is acknowledged.
     Done,
-    /// It could not be kept: Slack is told nothing, and sends it again.
-    Later,
+    /// Not handled; it is not acknowledged, and Slack sends it again.
+    Retry,
 }
 
-/// Takes envelopes.
+/// Handler of Socket Mode envelopes.
 #[async_trait]
-pub trait Envelopes: Send + Sync {
-    /// Takes one: its kind (`events_api`, `interactive`, …) and its payload in JSON, as it came.
+pub trait EnvelopeHandler: Send + Sync {
+    /// Handles an envelope: its type (`events_api`, `interactive`, …) and its JSON payload.
     ///
-    /// Slack waits three seconds for the answer, and an envelope may come more than once.
-    async fn envelope(&self, kind: &str, payload: Bytes) -> Ack;
+    /// Slack waits three seconds for the acknowledgement, and may deliver an envelope more than once.
+    async fn handle(&self, kind: &str, payload: Bytes) -> EnvelopeAck;
 }
 
-/// How it stands with the socket.
+/// Connection state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SocketState {
-    /// There is none yet, or no more.
+    /// Not connected.
     Connecting,
-    /// Events come.
+    /// Connected and receiving events.
     Connected,
-    /// Slack does not give us one, and why: nothing will change by itself.
-    Refused(String),
+    /// Slack rejects the connection for this reason; this needs operator action.
+    Rejected(String),
 }
 
-/// Why there will be no more sockets.
+/// Reason why the client stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// We were asked to stop.
-    Asked,
-    /// Somebody turned Socket Mode off for the app.
+pub enum SocketStopReason {
+    /// Shutdown was requested.
+    Requested,
+    /// Socket Mode was disabled for the app.
     LinkDisabled,
 }
 
-/// The client of Socket Mode.
+/// Socket Mode client.
 pub struct SocketMode {
-    connect: Arc<dyn Connect>,
-    handler: Arc<dyn Envelopes>,
-    standing: Arc<Standing>,
+    connector: Arc<dyn SocketConnector>,
+    handler: Arc<dyn EnvelopeHandler>,
+    status: Arc<ConnectionStatus>,
 }
 
 impl SocketMode {
-    /// Sets it up with the app's own token (`xapp-…`). It connects to nobody yet.
+    /// Creates the client with the app-level token (`xapp-…`), without connecting.
     ///
     /// # Errors
-    /// No HTTP client can be made.
+    /// The HTTP client cannot be created.
     pub fn new(
         slack: Slack,
         app_token: BotToken,
-        trust: &Trust,
-        handler: Arc<dyn Envelopes>,
+        trust: &TrustRoots,
+        handler: Arc<dyn EnvelopeHandler>,
     ) -> Result<Self, SlackSetupError> {
-        let connect = OverHttp::new(slack, app_token, trust)?;
-        Ok(Self::over(Arc::new(connect), handler))
+        let connect = HttpSocketConnector::new(slack, app_token, trust)?;
+        Ok(Self::with_connector(Arc::new(connect), handler))
     }
 
-    fn over(connect: Arc<dyn Connect>, handler: Arc<dyn Envelopes>) -> Self {
+    fn with_connector(
+        connect: Arc<dyn SocketConnector>,
+        handler: Arc<dyn EnvelopeHandler>,
+    ) -> Self {
         Self {
-            connect,
+            connector: connect,
             handler,
-            standing: Standing::new(),
+            status: ConnectionStatus::new(),
         }
     }
 
-    /// How it stands, now and whenever it changes.
+    /// Watches the connection state.
     pub fn state(&self) -> watch::Receiver<SocketState> {
-        self.standing.watch()
+        self.status.subscribe()
     }
 
-    /// Keeps a socket open until it is told to stop, or Socket Mode is turned off.
-    pub async fn run(&self, stop: CancellationToken) -> Stopped {
+    /// Keeps a socket open until shutdown, or until Socket Mode is disabled.
+    pub async fn run(&self, stop: CancellationToken) -> SocketStopReason {
         let stop = stop.child_token();
-        let (tell, mut news) = mpsc::channel(16);
-        let mut lines = JoinSet::new();
+        let (events_tx, mut events) = mpsc::channel(16);
+        let mut connections = JoinSet::new();
         let mut failures = 0;
-        let mut wait = Duration::ZERO;
+        let mut delay = Duration::ZERO;
         let mut id = 0;
         let stopped = loop {
-            let opened = async {
-                tokio::time::sleep(wait).await;
-                self.connect.connect().await
+            let connect = async {
+                tokio::time::sleep(delay).await;
+                self.connector.connect().await
             };
-            let opened = tokio::select! {
-                () = stop.cancelled() => break Stopped::Asked,
-                opened = opened => opened,
+            let connected = tokio::select! {
+                () = stop.cancelled() => break SocketStopReason::Requested,
+                opened = connect => opened,
             };
-            let socket = match opened {
+            let socket = match connected {
                 Ok(socket) => socket,
                 Err(error) => {
                     failures += 1;
-                    wait = self.failed(&error, failures);
+                    delay = self.on_connect_error(&error, failures);
                     continue;
                 }
             };
             id += 1;
-            let line = Line {
+            let context = SocketContext {
                 id,
                 handler: Arc::clone(&self.handler),
-                news: tell.clone(),
-                standing: Arc::clone(&self.standing),
+                events: events_tx.clone(),
+                status: Arc::clone(&self.status),
                 stop: stop.clone(),
             };
-            let task = lines.spawn(line.drive(socket)).id();
-            match until_another_is_needed(id, task, &mut news, &mut lines, &stop).await {
-                Said::Leaving { lived } => wait = replaced(&mut failures, lived),
-                Said::Ended(End::Gone { why, lived }) => {
-                    tracing::info!(why, "the socket to slack ended");
-                    wait = replaced(&mut failures, lived);
+            let task = connections.spawn(context.run(socket)).id();
+            match wait_for_replacement(id, task, &mut events, &mut connections, &stop).await {
+                SocketEventKind::Closing { lived } => {
+                    delay = replacement_delay(&mut failures, lived)
                 }
-                Said::Ended(End::TooMany) => {
-                    tracing::warn!("slack has too many sockets of this app: stop other nodes");
+                SocketEventKind::Closed(CloseReason::Lost { reason: why, lived }) => {
+                    tracing::info!(reason = why, "slack socket closed");
+                    delay = replacement_delay(&mut failures, lived);
+                }
+                SocketEventKind::Closed(CloseReason::TooManySockets) => {
+                    tracing::warn!("too many slack sockets; stop other nodes");
                     failures += 1;
-                    wait = backoff(failures).max(jittered(LONG_WAIT));
+                    delay = backoff(failures).max(add_jitter(REJECTED_BACKOFF));
                 }
-                Said::Ended(End::LinkDisabled) => break Stopped::LinkDisabled,
+                SocketEventKind::Closed(CloseReason::LinkDisabled) => {
+                    break SocketStopReason::LinkDisabled;
+                }
             }
         };
-        // Those that are still there finish what they began.
+        // Open sockets finish the envelopes in progress.
         stop.cancel();
-        let ended = async { while lines.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, ended).await;
-        lines.shutdown().await;
-        self.standing.ended(match stopped {
-            Stopped::Asked => SocketState::Connecting,
-            Stopped::LinkDisabled => {
-                tracing::error!("{DISABLED}");
-                SocketState::Refused(DISABLED.to_owned())
+        let ended = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await;
+        connections.shutdown().await;
+        self.status.set_final(match stopped {
+            SocketStopReason::Requested => SocketState::Connecting,
+            SocketStopReason::LinkDisabled => {
+                tracing::error!("{SOCKET_MODE_DISABLED}");
+                SocketState::Rejected(SOCKET_MODE_DISABLED.to_owned())
             }
         });
         stopped
     }
 
-    /// How long to wait after no socket could be had.
-    fn failed(&self, error: &ConnectError, failures: u32) -> Duration {
-        let mut wait = backoff(failures);
+    /// Records a failed connection attempt and returns the reconnect delay.
+    fn on_connect_error(&self, error: &ConnectError, failures: u32) -> Duration {
+        let mut delay = backoff(failures);
         let mut state = SocketState::Connecting;
         if let ConnectError::Slack(error) = error {
             if let Some(after) = error.retry_after() {
-                wait = wait.max(after);
-            } else if !error.may_pass() {
-                wait = wait.max(jittered(LONG_WAIT));
-                state = SocketState::Refused(refusal(error));
+                delay = delay.max(after);
+            } else if !error.is_retryable() {
+                delay = delay.max(add_jitter(REJECTED_BACKOFF));
+                state = SocketState::Rejected(rejection_text(error));
             }
         }
-        tracing::warn!(%error, failures, "no socket to slack");
-        self.standing.failed(state);
-        wait
+        tracing::warn!(%error, failures, "slack socket connection failed");
+        self.status.set_failed(state);
+        delay
     }
 }
 
-/// Waits until the socket with this number will be or is no more.
-async fn until_another_is_needed(
+/// Waits until the socket with this id needs a replacement.
+async fn wait_for_replacement(
     id: u64,
     task: tokio::task::Id,
-    news: &mut mpsc::Receiver<News>,
-    lines: &mut JoinSet<()>,
+    events: &mut mpsc::Receiver<SocketEvent>,
+    connections: &mut JoinSet<()>,
     stop: &CancellationToken,
-) -> Said {
-    let gone = |why| Said::Ended(End::Gone { why, lived: None });
+) -> SocketEventKind {
+    let closed = |reason| {
+        SocketEventKind::Closed(CloseReason::Lost {
+            reason,
+            lived: None,
+        })
+    };
     loop {
         tokio::select! {
-            // What a socket said counts more than that it is over.
+            // An event of the socket takes precedence over the end of its task.
             biased;
-            () = stop.cancelled() => return gone("we stop"),
-            heard = news.recv() => match heard {
-                Some(news) if news.id == id => return news.said,
-                // Of an old one, which has a successor.
+            () = stop.cancelled() => return closed("shutdown"),
+            event = events.recv() => match event {
+                Some(news) if news.id == id => return news.kind,
+                // From an old socket, which has been replaced.
                 Some(_) => {}
-                None => return gone("nobody is there"),
+                None => return closed("event channel closed"),
             },
-            Some(over) = lines.join_next_with_id() => {
-                let over = over.map_or_else(|error| error.id(), |(task, ())| task);
-                if over == task {
-                    return gone("it ended without a word");
+            Some(finished) = connections.join_next_with_id() => {
+                let finished = finished.map_or_else(|error| error.id(), |(task, ())| task);
+                if finished == task {
+                    return closed("task ended unexpectedly");
                 }
             }
         }
@@ -223,19 +234,21 @@ async fn until_another_is_needed(
 impl fmt::Debug for SocketMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SocketMode")
-            .field("state", &self.standing.now())
+            .field("state", &self.status.current())
             .finish_non_exhaustive()
     }
 }
 
-fn refusal(error: &SlackError) -> String {
-    let word = error.word();
-    format!("slack gives no socket (`{word}`): check `app_token_file` and that Socket Mode is on")
+fn rejection_text(error: &SlackError) -> String {
+    let code = error.code();
+    format!(
+        "slack rejected the socket (`{code}`): check `app_token_file` and that Socket Mode is on"
+    )
 }
 
-/// How long to wait for the successor of a socket that said hello so long ago, or never.
-fn replaced(failures: &mut u32, lived: Option<Duration>) -> Duration {
-    if lived.is_some_and(|lived| lived >= GOOD) {
+/// Returns the delay before replacing a socket; `lived` is the time since its hello, if there was one.
+fn replacement_delay(failures: &mut u32, lived: Option<Duration>) -> Duration {
+    if lived.is_some_and(|lived| lived >= STABLE_LIFETIME) {
         *failures = 0;
         return Duration::ZERO;
     }
@@ -243,15 +256,15 @@ fn replaced(failures: &mut u32, lived: Option<Duration>) -> Duration {
     backoff(*failures)
 }
 
-/// Twice as long after each failure, so that nobody hammers at a door that is shut.
+/// Exponential backoff with jitter.
 fn backoff(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
-    jittered((FIRST_WAIT * (1 << doublings)).min(LONGEST_WAIT))
+    add_jitter((INITIAL_BACKOFF * (1 << doublings)).min(MAX_BACKOFF))
 }
 
-/// Between half and all of it, so that many nodes do not come at once.
-fn jittered(wait: Duration) -> Duration {
+/// Returns a random delay between half and all of it, so that nodes do not reconnect at once.
+fn add_jitter(wait: Duration) -> Duration {
     let half = wait / 2;
-    let part = u32::try_from(RandomIds.random() % 1024).unwrap_or(0);
-    half + half * part / 1024
+    let fraction = u32::try_from(RandomIds.random() % 1024).unwrap_or(0);
+    half + half * fraction / 1024
 }

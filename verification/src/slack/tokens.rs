@@ -1,49 +1,48 @@
-//! The tokens with which Slack lets us in: one that the operator gives in a file, and those of the
-//! workspaces that installed the app, which are sealed in the store. Whoever asks gets the one that is
-//! good now. What is done with it must not enter.
+//! Slack tokens: the operator's token from a file, and the tokens of workspaces that installed the app, stored
+//! encrypted. Lookups return the currently valid token.
 
 mod file;
-mod kept;
 mod rotate;
+mod store;
 #[cfg(test)]
 mod tests;
 mod token;
-mod trouble;
+mod warnings;
 
-pub use kept::Installed;
-pub use token::{BotToken, InvalidToken};
+pub use store::WorkspaceToken;
+pub use token::{BotToken, InvalidBotToken};
 
 use super::api::Slack;
 use super::api::oauth::OauthApp;
 use super::ids::{AppId, BotId, TeamId, UserId};
-use super::vault::{Vault, VaultError};
+use super::vault::{TokenVault, VaultError};
 use file::FileToken;
 use interzone_hub::Clock;
 use interzone_hub::ports::{RecordStore, StoreError};
 use interzone_protocol::vocab::Timestamp;
-use kept::Kept;
 use std::fmt;
 use std::sync::Arc;
-use trouble::Trouble;
+use store::SealedTokenStore;
+use warnings::TokenWarnings;
 
-/// Our way into a workspace.
+/// Credentials of the bot in a workspace.
 #[derive(Clone, Debug)]
 pub struct Installation {
-    /// Which workspace, or which organisation; none if the token is not known well enough yet.
+    /// Workspace or organisation; absent while the token is not identified.
     pub team: Option<TeamId>,
     /// The token.
     pub token: BotToken,
-    /// We, as somebody who can be mentioned.
+    /// User id of the bot, used in mentions.
     pub bot_user: Option<UserId>,
-    /// We, as somebody who posts.
+    /// Bot id, used in posted messages.
     pub bot_id: Option<BotId>,
     /// The app.
     pub app_id: Option<AppId>,
 }
 
 impl Installation {
-    /// A token alone, of which nothing else is known.
-    pub fn unknown(token: BotToken) -> Self {
+    /// Creates an installation of which only the token is known.
+    pub fn from_token(token: BotToken) -> Self {
         Self {
             team: None,
             token,
@@ -54,213 +53,220 @@ impl Installation {
     }
 }
 
-/// Why there is no saying which token is good.
+/// Token lookup error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum TokensError {
-    /// The store did not answer.
+pub enum SlackTokenError {
+    /// The store failed.
     #[error("the stored tokens cannot be read")]
     Store(#[from] StoreError),
-    /// A stored token cannot be opened.
+    /// A stored token cannot be decrypted.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// What was sealed is not what we seal.
-    #[error("what is stored for `{team}` is no installation: install the app there again")]
+    /// A decrypted record is invalid.
+    #[error("the stored installation of `{team}` is invalid: install the app there again")]
     Unreadable {
         /// The workspace.
         team: TeamId,
     },
-    /// The token is over, and its successor is not there yet.
+    /// The token has expired and is not renewed yet.
     #[error(
-        "the token for `{team}` is over and there is no new one yet: if it stays so, install the app there again"
+        "the token for `{team}` has expired and is not renewed yet: if this persists, install the app there again"
     )]
-    Over {
+    Expired {
         /// The workspace.
         team: TeamId,
     },
-    /// There is no place for tokens of installed workspaces.
-    #[error("there is no vault for tokens: name a key file for it")]
+    /// No vault is configured.
+    #[error("no vault is configured for tokens: configure a key file")]
     NoVault,
 }
 
-impl TokensError {
-    /// Whether the same question may be answered later.
-    pub fn may_pass(&self) -> bool {
+impl SlackTokenError {
+    /// Returns true if a retry may succeed.
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::Store(StoreError::Unusable(_) | StoreError::Corrupt(_)) => false,
             Self::Store(_) => true,
-            Self::Over { .. } => true,
+            Self::Expired { .. } => true,
             Self::Vault(_) | Self::Unreadable { .. } | Self::NoVault => false,
         }
     }
 }
 
-/// Where tokens of installed workspaces are kept.
-pub struct Installs {
-    /// The store.
+/// Storage of the tokens of installed workspaces.
+pub struct InstalledTokenOptions {
+    /// The record store.
     pub records: Arc<dyn RecordStore>,
-    /// What seals them.
-    pub vault: Vault,
-    /// The app, which gets new tokens for those that end.
+    /// Encrypts the tokens.
+    pub vault: TokenVault,
+    /// App credentials, used to renew expiring tokens.
     pub app: Option<OauthApp>,
 }
 
-/// Where tokens come from.
-pub struct TokensOptions {
-    /// The token that the operator gave. It is never stored.
+/// Token sources.
+pub struct SlackTokenOptions {
+    /// Token from the operator's file. It is never stored.
     pub file: Option<BotToken>,
-    /// The place for tokens of installed workspaces, if there is one.
-    pub installs: Option<Installs>,
-    /// The time.
+    /// Storage for tokens of installed workspaces.
+    pub installs: Option<InstalledTokenOptions>,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 
-/// All tokens. Cheap to clone.
+/// All Slack tokens. Cheap to clone.
 #[derive(Clone)]
-pub struct Tokens(Arc<Inner>);
+pub struct SlackTokens(Arc<SlackTokensInner>);
 
-struct Inner {
+struct SlackTokensInner {
     slack: Slack,
     file: Option<FileToken>,
-    kept: Option<Arc<Kept>>,
+    store: Option<Arc<SealedTokenStore>>,
     clock: Arc<dyn Clock>,
-    trouble: Arc<Trouble>,
+    warnings: Arc<TokenWarnings>,
 }
 
-impl Tokens {
-    /// Sets everything up; nothing is read or asked yet.
-    pub fn new(slack: Slack, options: TokensOptions) -> Self {
-        let TokensOptions {
+impl SlackTokens {
+    /// Creates the token sources without any I/O.
+    pub fn new(slack: Slack, options: SlackTokenOptions) -> Self {
+        let SlackTokenOptions {
             file,
             installs,
             clock,
         } = options;
-        Self(Arc::new(Inner {
+        Self(Arc::new(SlackTokensInner {
             slack,
             file: file.map(FileToken::new),
-            kept: installs.map(|installs| Arc::new(Kept::new(installs, Arc::clone(&clock)))),
+            store: installs
+                .map(|installs| Arc::new(SealedTokenStore::new(installs, Arc::clone(&clock)))),
             clock,
-            trouble: Arc::default(),
+            warnings: Arc::default(),
         }))
     }
 
-    /// Our way into a workspace, if we have one.
+    /// Returns the installation of a workspace, if there is one.
     ///
-    /// The token of the file is good for the workspace that Slack says it is of; as long as Slack has not
-    /// said so, it is good for any that has none of its own.
+    /// The token of the file is valid for the workspace that Slack reports; until Slack has reported it, it is used for
+    /// any workspace without its own token.
     ///
     /// # Errors
-    /// It cannot be told, or the token is over.
+    /// The lookup failed, or the token has expired.
     pub async fn installation(
         &self,
         team: &TeamId,
         enterprise: Option<&TeamId>,
-    ) -> Result<Option<Arc<Installation>>, TokensError> {
+    ) -> Result<Option<Arc<Installation>>, SlackTokenError> {
         let inner = &*self.0;
         if let Some(file) = &inner.file {
-            file.learn(&inner.slack, inner.clock.now(), &inner.trouble)
+            file.identify(&inner.slack, inner.clock.now(), &inner.warnings)
                 .await;
-            if let Some(known) = file.known_for(team, enterprise) {
-                return Ok(Some(known));
+            if let Some(installation) = file.identified_for(team, enterprise) {
+                return Ok(Some(installation));
             }
         }
-        if let Some(kept) = &inner.kept {
+        if let Some(store) = &inner.store {
             for id in [Some(team), enterprise].into_iter().flatten() {
-                let found = kept.find(&inner.slack, id, &inner.trouble).await;
+                let found = store.find(&inner.slack, id, &inner.warnings).await;
                 if let Err(error) = &found
-                    && !error.may_pass()
+                    && !error.is_retryable()
                 {
-                    inner.trouble.note(id.as_str(), error.to_string());
+                    inner.warnings.set(id.as_str(), error.to_string());
                 }
                 if let Some(found) = found? {
                     return Ok(Some(found));
                 }
             }
         }
-        // Whose the token is may have come out while we looked elsewhere.
+        // The file token may have been identified meanwhile.
         let file = inner.file.as_ref();
         Ok(file.and_then(|file| {
-            file.while_unknown()
-                .or_else(|| file.known_for(team, enterprise))
+            file.if_unidentified()
+                .or_else(|| file.identified_for(team, enterprise))
         }))
     }
 
-    /// What is known of us in a workspace without asking anybody, for those who must not wait.
-    pub fn peek(&self, team: &TeamId, enterprise: Option<&TeamId>) -> Option<Arc<Installation>> {
+    /// Returns the cached installation of a workspace without any I/O.
+    pub fn cached(&self, team: &TeamId, enterprise: Option<&TeamId>) -> Option<Arc<Installation>> {
         let file = self.0.file.as_ref();
-        let known = file.and_then(|file| file.known_for(team, enterprise));
-        known.or_else(|| {
-            let kept = self.0.kept.as_ref()?;
+        let identified = file.and_then(|file| file.identified_for(team, enterprise));
+        identified.or_else(|| {
+            let store = self.0.store.as_ref()?;
             let ids = [Some(team), enterprise];
-            ids.into_iter().flatten().find_map(|id| kept.peek(id))
+            ids.into_iter().flatten().find_map(|id| store.cached(id))
         })
     }
 
-    /// Stores the token of a workspace that installed the app, sealed.
+    /// Stores the token of an installed workspace, encrypted.
     ///
     /// # Errors
-    /// There is no vault, or the store did not do it.
-    pub async fn store(&self, installed: &Installed) -> Result<(), TokensError> {
-        let kept = self.0.kept.as_ref().ok_or(TokensError::NoVault)?;
-        kept.store(installed).await?;
-        self.0.trouble.over(installed.team.as_str());
+    /// There is no vault, or the store write failed.
+    pub async fn store(&self, installed: &WorkspaceToken) -> Result<(), SlackTokenError> {
+        let store = self.0.store.as_ref().ok_or(SlackTokenError::NoVault)?;
+        store.store(installed).await?;
+        self.0.warnings.clear(installed.team.as_str());
         Ok(())
     }
 
-    /// Uses up a word that is good once on all nodes until this time, and then no more. Answers whether it
-    /// was good.
+    /// Consumes a nonce that may be used once over all nodes until it expires. Returns true if it was unused.
     ///
     /// # Errors
-    /// There is no vault, or the store did not do it.
-    pub(super) async fn use_up(&self, word: &str, until: Timestamp) -> Result<bool, TokensError> {
-        let kept = self.0.kept.as_ref().ok_or(TokensError::NoVault)?;
-        kept.use_up(word, until).await
+    /// There is no vault, or the store write failed.
+    pub(super) async fn consume_nonce(
+        &self,
+        nonce: &str,
+        expires_at: Timestamp,
+    ) -> Result<bool, SlackTokenError> {
+        let store = self.0.store.as_ref().ok_or(SlackTokenError::NoVault)?;
+        store.consume_nonce(nonce, expires_at).await
     }
 
-    /// Forgets the token of a workspace, for Slack said at `said` that it is good no more. One that was
-    /// stored after that stays: the news may be late. Answers whether there was one to forget.
+    /// Removes the token of a workspace after Slack reported at `reported_at` that it was revoked. A token stored
+    /// later is kept, since the report may be late. Returns true if a token was removed.
     ///
     /// # Errors
-    /// The store did not do it.
-    pub async fn forget(
+    /// The store write failed.
+    pub async fn remove(
         &self,
         team: &TeamId,
-        said: Option<Timestamp>,
-    ) -> Result<bool, TokensError> {
-        let of_file = self.0.file.as_ref().is_some_and(|file| file.doubt(team));
-        let stored = match &self.0.kept {
-            Some(kept) => kept.forget(team, said).await?,
+        reported_at: Option<Timestamp>,
+    ) -> Result<bool, SlackTokenError> {
+        let was_file_token = self
+            .0
+            .file
+            .as_ref()
+            .is_some_and(|file| file.invalidate(team));
+        let was_stored = match &self.0.store {
+            Some(kept) => kept.remove(team, reported_at).await?,
             None => false,
         };
-        if stored {
-            self.0.trouble.over(team.as_str());
+        if was_stored {
+            self.0.warnings.clear(team.as_str());
         }
-        Ok(of_file || stored)
+        Ok(was_file_token || was_stored)
     }
 
-    /// Opens every stored token, and says for how many workspaces there is one. A zone that cannot open
-    /// what it stored must not start.
+    /// Decrypts every stored token and returns their number. A zone that cannot decrypt its tokens must not start.
     ///
     /// # Errors
-    /// One cannot be opened, or the store does not answer.
-    pub async fn check(&self) -> Result<usize, TokensError> {
-        match &self.0.kept {
-            Some(kept) => kept.check().await,
+    /// A token cannot be decrypted, or the store failed.
+    pub async fn check_stored_tokens(&self) -> Result<usize, SlackTokenError> {
+        match &self.0.store {
+            Some(kept) => kept.check_all().await,
             None => Ok(0),
         }
     }
 
-    /// What an operator should look at, one sentence each.
-    pub fn trouble(&self) -> Vec<String> {
-        self.0.trouble.all()
+    /// Returns warnings for the operator, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        self.0.warnings.all()
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for SlackTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens")
+        f.debug_struct("SlackTokens")
             .field("file", &self.0.file.is_some())
-            .field("installs", &self.0.kept.is_some())
+            .field("installs", &self.0.store.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! Seals what is stored and must not be read: AES-256 in GCM, by the library that TLS uses. Each seal
-//! names what it is for, so that one cannot be put in another's place. What is sealed is not known here.
+//! Encrypts stored secrets with AES-256-GCM (`aws-lc-rs`). The record's name is authenticated, so that one ciphertext
+//! cannot be used in place of another.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, RandomizedNonceKey};
 use base64::Engine;
@@ -7,90 +7,94 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD
 use interzone_edge::Secret;
 use std::fmt;
 
-/// The first word of everything sealed, for the day on which there is another way to do it.
-const FORM: &str = "v1.";
-const KEY: usize = 32;
+/// Format prefix of ciphertexts, for future format changes.
+const FORMAT_PREFIX: &str = "v1.";
+const KEY_LEN: usize = 32;
 
-/// Why something could not be sealed or opened. It never tells what.
+/// Encryption error. The message contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// The key is none.
+    /// The key is invalid.
     #[error(
         "the key of the vault must be 32 random bytes in base64 or hex: make one with `openssl rand -base64 32`"
     )]
-    BadKey,
-    /// It was sealed with another key, for something else, or was changed since.
+    InvalidKey,
+    /// Encrypted with another key or for another name, or modified.
     #[error(
-        "what is stored for `{name}` cannot be opened: give back the key file with which it was stored, or install the app there again"
+        "the record of `{name}` cannot be decrypted: restore the key file with which it was stored, or install the app there again"
     )]
-    Closed {
-        /// For what it was sealed.
+    CannotDecrypt {
+        /// Name of the record.
         name: String,
     },
-    /// The cryptography failed us.
-    #[error("the cryptography of this machine does not work: nothing was stored")]
-    Broken,
+    /// Encryption failed.
+    #[error("encryption failed on this machine: nothing was stored")]
+    EncryptionFailed,
 }
 
-/// Seals and opens. The key cannot be printed.
-pub struct Vault(RandomizedNonceKey);
+/// Encrypts and decrypts. `Debug` omits the key.
+pub struct TokenVault(RandomizedNonceKey);
 
-impl Vault {
-    /// Takes a key of 32 bytes, written in base64 or hex, with white space around it or not.
+impl TokenVault {
+    /// Creates a vault with a key of 32 bytes in base64 or hex; surrounding whitespace is ignored.
     ///
     /// # Errors
-    /// It is not such a key.
+    /// The key is invalid.
     pub fn new(key: &Secret) -> Result<Self, VaultError> {
-        let key = key_of(key.expose().trim()).ok_or(VaultError::BadKey)?;
-        let key = RandomizedNonceKey::new(&AES_256_GCM, &key).map_err(|_| VaultError::BadKey)?;
+        let key = parse_key(key.expose().trim()).ok_or(VaultError::InvalidKey)?;
+        let key =
+            RandomizedNonceKey::new(&AES_256_GCM, &key).map_err(|_| VaultError::InvalidKey)?;
         Ok(Self(key))
     }
 
-    /// Seals `text` for `name`. Sealed twice, it looks different.
+    /// Encrypts `text` for `name`, with a random nonce.
     ///
     /// # Errors
-    /// The machine has no randomness.
+    /// No random bytes are available.
     pub fn seal(&self, name: &str, text: &str) -> Result<String, VaultError> {
         let mut sealed = text.as_bytes().to_vec();
         let nonce = self
             .0
             .seal_in_place_append_tag(Aad::from(name), &mut sealed);
-        let nonce = nonce.map_err(|_| VaultError::Broken)?;
-        let mut whole = nonce.as_ref().to_vec();
-        whole.extend_from_slice(&sealed);
-        Ok(format!("{FORM}{}", URL_SAFE_NO_PAD.encode(whole)))
+        let nonce = nonce.map_err(|_| VaultError::EncryptionFailed)?;
+        let mut output = nonce.as_ref().to_vec();
+        output.extend_from_slice(&sealed);
+        Ok(format!("{FORMAT_PREFIX}{}", URL_SAFE_NO_PAD.encode(output)))
     }
 
-    /// Opens what was sealed for `name`.
+    /// Decrypts a value that was encrypted for `name`.
     ///
     /// # Errors
-    /// It was sealed with another key, for another name, or was changed since.
+    /// It was encrypted with another key or for another name, or was modified.
     pub fn open(&self, name: &str, sealed: &str) -> Result<Secret, VaultError> {
-        self.opened(name, sealed).ok_or_else(|| VaultError::Closed {
-            name: name.to_owned(),
-        })
+        self.try_open(name, sealed)
+            .ok_or_else(|| VaultError::CannotDecrypt {
+                name: name.to_owned(),
+            })
     }
 
-    fn opened(&self, name: &str, sealed: &str) -> Option<Secret> {
-        let whole = URL_SAFE_NO_PAD.decode(sealed.strip_prefix(FORM)?).ok()?;
-        let (nonce, rest) = whole.split_first_chunk::<NONCE_LEN>()?;
-        let mut rest = rest.to_vec();
+    fn try_open(&self, name: &str, sealed: &str) -> Option<Secret> {
+        let input = URL_SAFE_NO_PAD
+            .decode(sealed.strip_prefix(FORMAT_PREFIX)?)
+            .ok()?;
+        let (nonce, ciphertext) = input.split_first_chunk::<NONCE_LEN>()?;
+        let mut buffer = ciphertext.to_vec();
         let text = self
             .0
-            .open_in_place(nonce.into(), Aad::from(name), &mut rest)
+            .open_in_place(nonce.into(), Aad::from(name), &mut buffer)
             .ok()?;
         std::str::from_utf8(text).ok().map(Secret::new)
     }
 }
 
-impl fmt::Debug for Vault {
+impl fmt::Debug for TokenVault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vault")
     }
 }
 
-fn key_of(text: &str) -> Option<[u8; KEY]> {
-    let hex = || -> Option<Vec<u8>> {
+fn parse_key(text: &str) -> Option<[u8; KEY_LEN]> {
+    let decode_hex = || -> Option<Vec<u8>> {
         let digits: Option<Vec<u8>> = text
             .chars()
             .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
@@ -102,28 +106,29 @@ fn key_of(text: &str) -> Option<[u8; KEY]> {
         };
         pairs.chunks(2).map(byte).collect()
     };
-    // No text of 64 digits is 32 bytes in base64, so none can be meant both ways.
-    let ways = [
-        hex(),
+    // 64 hex digits never decode to 32 bytes in base64, so the encoding is unambiguous.
+    let candidates = [
+        decode_hex(),
         STANDARD.decode(text).ok(),
         STANDARD_NO_PAD.decode(text).ok(),
         URL_SAFE_NO_PAD.decode(text).ok(),
     ];
-    ways.into_iter()
+    candidates
+        .into_iter()
         .flatten()
-        .find_map(|bytes| <[u8; KEY]>::try_from(bytes).ok())
+        .find_map(|bytes| <[u8; KEY_LEN]>::try_from(bytes).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn vault(byte: u8) -> Vault {
-        Vault::new(&Secret::new(STANDARD.encode([byte; KEY]))).unwrap()
+    fn vault(byte: u8) -> TokenVault {
+        TokenVault::new(&Secret::new(STANDARD.encode([byte; KEY_LEN]))).unwrap()
     }
 
     #[test]
-    fn what_is_sealed_opens_with_its_key_and_its_name_alone() {
+    fn decryption_requires_same_key_and_name() {
         let sealed = vault(1).seal("T1", "xoxb-secret").unwrap();
         assert!(!sealed.contains("xoxb"));
         assert_eq!(
@@ -131,26 +136,29 @@ mod tests {
             "xoxb-secret"
         );
         assert_ne!(sealed, vault(1).seal("T1", "xoxb-secret").unwrap());
-        let closed = |name: &str| {
-            Err(VaultError::Closed {
+        let cannot_decrypt = |name: &str| {
+            Err(VaultError::CannotDecrypt {
                 name: name.to_owned(),
             })
         };
-        assert_eq!(vault(1).open("T2", &sealed), closed("T2"));
-        assert_eq!(vault(2).open("T1", &sealed), closed("T1"));
-        let why = vault(2).open("T1", &sealed).unwrap_err().to_string();
-        assert!(why.contains("`T1`") && why.contains("key file"), "{why}");
+        assert_eq!(vault(1).open("T2", &sealed), cannot_decrypt("T2"));
+        assert_eq!(vault(2).open("T1", &sealed), cannot_decrypt("T1"));
+        let error = vault(2).open("T1", &sealed).unwrap_err().to_string();
+        assert!(
+            error.contains("`T1`") && error.contains("key file"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn not_one_letter_may_be_changed() {
+    fn modified_ciphertext_is_rejected() {
         let vault = vault(1);
         let sealed = vault.seal("T1", "xoxb-secret").unwrap();
-        for at in 0..sealed.len() {
-            let mut letters = sealed.clone().into_bytes();
-            letters[at] = if letters[at] == b'A' { b'B' } else { b'A' };
-            let changed = String::from_utf8(letters).unwrap();
-            assert!(vault.open("T1", &changed).is_err(), "{at}");
+        for position in 0..sealed.len() {
+            let mut bytes = sealed.clone().into_bytes();
+            bytes[position] = if bytes[position] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(bytes).unwrap();
+            assert!(vault.open("T1", &changed).is_err(), "{position}");
         }
         for broken in ["", "v1.", "v1.AAAA", &sealed[3..], &sealed[..20]] {
             assert!(vault.open("T1", broken).is_err(), "{broken}");
@@ -158,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_32_bytes_in_base64_or_hex() {
+    fn key_must_be_32_bytes_in_base64_or_hex() {
         let sealed = vault(0xfb).seal("T1", "x").unwrap();
-        let key = [0xfb; KEY];
-        let hex = "fb".repeat(KEY);
+        let key = [0xfb; KEY_LEN];
+        let hex = "fb".repeat(KEY_LEN);
         for good in [
             STANDARD.encode(key),
             STANDARD_NO_PAD.encode(key),
@@ -169,7 +177,7 @@ mod tests {
             hex.to_uppercase(),
             format!("  {hex}\n"),
         ] {
-            let vault = Vault::new(&Secret::new(good)).unwrap();
+            let vault = TokenVault::new(&Secret::new(good)).unwrap();
             assert_eq!(vault.open("T1", &sealed).unwrap().expose(), "x");
         }
         for bad in [
@@ -182,8 +190,8 @@ mod tests {
             "あ".repeat(32),
         ] {
             assert_eq!(
-                Vault::new(&Secret::new(bad)).unwrap_err(),
-                VaultError::BadKey
+                TokenVault::new(&Secret::new(bad)).unwrap_err(),
+                VaultError::InvalidKey
             );
         }
     }

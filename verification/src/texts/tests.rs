@@ -1,47 +1,47 @@
-//! Whether every sentence is there, in both languages, and says nothing of the wire.
+//! Tests of completeness, languages and safety of the texts.
 
 use super::*;
 use std::fmt::Write;
 
-const KEYS: &[MessageKey] = &[
-    MessageKey::Generic,
-    MessageKey::ModelSlow,
-    MessageKey::OutOfTime,
-    MessageKey::Busy,
-    MessageKey::AskAdmin,
-    MessageKey::UnexpectedReply,
-    MessageKey::AttachmentNotFetched,
-    MessageKey::FileTooLarge,
-    MessageKey::UnsupportedFormat,
-    MessageKey::Unreadable,
-    MessageKey::FileReadingUnavailable,
-    MessageKey::FileNotMade,
-    MessageKey::BackgroundFailed,
-    MessageKey::AskSomething,
-    MessageKey::Stopped,
+const KEYS: &[UserMessageKey] = &[
+    UserMessageKey::Generic,
+    UserMessageKey::ModelSlow,
+    UserMessageKey::OutOfTime,
+    UserMessageKey::Busy,
+    UserMessageKey::AskAdmin,
+    UserMessageKey::UnexpectedReply,
+    UserMessageKey::AttachmentNotFetched,
+    UserMessageKey::FileTooLarge,
+    UserMessageKey::UnsupportedFormat,
+    UserMessageKey::Unreadable,
+    UserMessageKey::FileReadingUnavailable,
+    UserMessageKey::FileNotMade,
+    UserMessageKey::BackgroundFailed,
+    UserMessageKey::AskSomething,
+    UserMessageKey::Stopped,
 ];
 
-const PHRASES: &[Phrase] = &[
-    Phrase::Thinking,
-    Phrase::Stop,
-    Phrase::StopHint,
-    Phrase::NothingToStop,
-    Phrase::NotYours,
-    Phrase::NoAnswer,
-    Phrase::Rephrase,
-    Phrase::NoAgent,
-    Phrase::Good,
-    Phrase::Bad,
+const PHRASES: &[UserPhrase] = &[
+    UserPhrase::Thinking,
+    UserPhrase::Stop,
+    UserPhrase::StopHint,
+    UserPhrase::NothingToStop,
+    UserPhrase::NotYours,
+    UserPhrase::NoAnswer,
+    UserPhrase::Rephrase,
+    UserPhrase::NoAgent,
+    UserPhrase::Good,
+    UserPhrase::Bad,
 ];
 
-const REASONS: &[LeftOut] = &[
-    LeftOut::TooMany,
-    LeftOut::TooLarge,
-    LeftOut::Unsupported,
-    LeftOut::NotFetched,
-    LeftOut::NotPermitted,
-    LeftOut::Unreadable,
-    LeftOut::ReadingUnavailable,
+const REASONS: &[SkipReason] = &[
+    SkipReason::TooMany,
+    SkipReason::TooLarge,
+    SkipReason::Unsupported,
+    SkipReason::NotFetched,
+    SkipReason::NotPermitted,
+    SkipReason::Unreadable,
+    SkipReason::ReadingUnavailable,
 ];
 
 fn refusals() -> Vec<Refusal> {
@@ -58,71 +58,83 @@ fn refusals() -> Vec<Refusal> {
         },
         Refusal::MissingPermission,
         Refusal::Busy,
-        Refusal::Fault,
+        Refusal::InternalError,
     ]
 }
 
-/// Everything that can be said in a language, with its name.
-fn all(language: Language) -> Vec<(String, String)> {
-    let mut said = Vec::new();
+/// Returns all texts of a language, with their names.
+fn all_texts(language: Language) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
     for key in KEYS {
-        said.push((format!("error {key:?}"), error(language, *key).to_owned()));
-    }
-    for one in refusals() {
-        said.push((format!("refusal {one:?}"), refusal(language, &one)));
-    }
-    for one in PHRASES {
-        said.push((format!("phrase {one:?}"), phrase(language, *one).to_owned()));
-    }
-    for why in REASONS {
-        said.push((
-            format!("left out {why:?}"),
-            left_out(language, "売上.csv", *why),
+        texts.push((
+            format!("error {key:?}"),
+            error_text(language, *key).to_owned(),
         ));
     }
-    said.push((
+    for one in refusals() {
+        texts.push((format!("refusal {one:?}"), refusal_text(language, &one)));
+    }
+    for one in PHRASES {
+        texts.push((
+            format!("phrase {one:?}"),
+            phrase_text(language, *one).to_owned(),
+        ));
+    }
+    for why in REASONS {
+        texts.push((
+            format!("left out {why:?}"),
+            skipped_file_text(language, "売上.csv", *why),
+        ));
+    }
+    texts.push((
         "file not posted".to_owned(),
-        file_not_posted(language, "a.csv"),
+        file_not_posted_text(language, "a.csv"),
     ));
-    said.push((
+    texts.push((
         "file too large".to_owned(),
-        file_too_large(language, "a.csv"),
+        file_too_large_text(language, "a.csv"),
     ));
-    said
+    texts
 }
 
 #[test]
-fn the_whole_table_reads_well() {
+fn user_texts_match_snapshot() {
     let mut table = String::new();
-    for ((name, ja), (_, en)) in all(Language::Ja).into_iter().zip(all(Language::En)) {
+    for ((name, ja), (_, en)) in all_texts(Language::Ja)
+        .into_iter()
+        .zip(all_texts(Language::En))
+    {
         writeln!(table, "{name}\n  {ja}\n  {en}").unwrap();
     }
     insta::assert_snapshot!(table);
 }
 
 #[test]
-fn every_error_of_the_zones_has_words_and_none_of_the_wire() {
-    for word in ErrorWord::ALL {
+fn error_texts_exist_and_contain_no_protocol_terms() {
+    for reason in ErrorReason::ALL {
         for language in [Language::Ja, Language::En] {
-            let said = failure(language, *word);
-            assert!(!said.is_empty());
-            assert!(!said.contains(word.name()), "{said}");
+            let text = failure_text(language, *reason);
+            assert!(!text.is_empty());
+            assert!(!text.contains(reason.name()), "{text}");
         }
     }
     for language in [Language::Ja, Language::En] {
-        for (_, said) in all(language) {
+        for (_, text) in all_texts(language) {
             for banned in [
                 "JSON", "RPC", "-32", "HTTP", "bedrock", "Bedrock", "token", "_",
             ] {
-                assert!(!said.contains(banned), "{banned} in {said}");
+                assert!(!text.contains(banned), "{banned} in {text}");
             }
         }
     }
 }
 
 #[test]
-fn the_languages_differ_and_are_what_they_say() {
-    for ((name, ja), (_, en)) in all(Language::Ja).into_iter().zip(all(Language::En)) {
+fn texts_are_in_their_language() {
+    for ((name, ja), (_, en)) in all_texts(Language::Ja)
+        .into_iter()
+        .zip(all_texts(Language::En))
+    {
         assert_ne!(ja, en, "{name}");
         let kana_or_kanji = |text: &str| text.chars().any(|sign| sign >= '\u{3041}');
         assert!(kana_or_kanji(&ja), "{name}: {ja}");
@@ -132,9 +144,9 @@ fn the_languages_differ_and_are_what_they_say() {
 }
 
 #[test]
-fn a_files_name_is_shown_as_it_is_and_does_nothing() {
+fn file_names_are_escaped_and_truncated() {
     let long = "x".repeat(300);
-    for (name, shown) in [
+    for (name, expected) in [
         ("売上.csv", "`売上.csv`".to_owned()),
         ("a_b*c*.csv", "`a_b*c*.csv`".to_owned()),
         ("a\n# b\r\n\u{1b}[1m.csv", "`a# b[1m.csv`".to_owned()),
@@ -145,45 +157,45 @@ fn a_files_name_is_shown_as_it_is_and_does_nothing() {
         ("\u{3164}\u{ad}", "`?`".to_owned()),
     ] {
         for language in [Language::Ja, Language::En] {
-            for said in [
-                left_out(language, name, LeftOut::TooMany),
-                file_not_posted(language, name),
-                file_too_large(language, name),
+            for text in [
+                skipped_file_text(language, name, SkipReason::TooMany),
+                file_not_posted_text(language, name),
+                file_too_large_text(language, name),
             ] {
-                assert!(said.contains(&format!(" {shown} ")), "{said}");
+                assert!(text.contains(&format!(" {expected} ")), "{text}");
             }
         }
     }
 }
 
 #[test]
-fn what_shares_a_key_may_still_say_more() {
-    let en = |word| failure(Language::En, word);
-    assert!(en(ErrorWord::AgentRejected).contains("rephrase"));
-    assert!(en(ErrorWord::AgentUnavailable).starts_with("No agent"));
+fn specific_reasons_have_their_own_text() {
+    let en = |word| failure_text(Language::En, word);
+    assert!(en(ErrorReason::AgentRejected).contains("rephrase"));
+    assert!(en(ErrorReason::AgentUnavailable).starts_with("No agent"));
     assert_eq!(
-        en(ErrorWord::ModelTimeout),
-        error(Language::En, MessageKey::ModelSlow)
+        en(ErrorReason::ModelTimeout),
+        error_text(Language::En, UserMessageKey::ModelSlow)
     );
 }
 
 #[test]
-fn who_waits_as_told_is_not_refused_again() {
-    for (wait, told) in [
+fn rate_limit_wait_is_rounded_up() {
+    for (wait, expected) in [
         (0, "1 second."),
         (1, "1 second."),
         (1_000, "1 second."),
         (1_001, "2 seconds."),
     ] {
         let after = Duration::from_millis(wait);
-        let said = refusal(Language::En, &Refusal::RateLimited { after });
-        assert!(said.ends_with(told), "{wait}: {said}");
+        let text = refusal_text(Language::En, &Refusal::RateLimited { after });
+        assert!(text.ends_with(expected), "{wait}: {text}");
     }
 }
 
 #[test]
-fn the_language_is_the_users() {
-    for (locale, text, wanted) in [
+fn language_follows_locale_then_text() {
+    for (locale, text, expected) in [
         (Some("ja-JP"), "hello", Language::Ja),
         (Some("JA"), "hello", Language::Ja),
         (Some("en-US"), "こんにちは", Language::En),
@@ -194,6 +206,10 @@ fn the_language_is_the_users() {
         (None, "你好", Language::En),
         (None, "hello", Language::En),
     ] {
-        assert_eq!(Language::of(locale, text), wanted, "{locale:?} {text}");
+        assert_eq!(
+            Language::detect(locale, text),
+            expected,
+            "{locale:?} {text}"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Carrying out what waits in one channel of the outbox: bounded, in order within a group, held for as
-//! long as it takes, and tried again until it has arrived or is given up.
+//! Outbox worker: delivers the entries of one channel with bounded concurrency, in order within a group, with lease
+//! renewal, and with retries until delivered or dead-lettered.
 
-use crate::reply::{Carried, Poster};
+use crate::reply::{PostHandler, PostOutcome};
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use interzone_edge::health::Heart;
 use interzone_edge::telemetry::Metrics;
+use interzone_edge::worker_health::Heartbeat;
 use interzone_hub::ports::StoreError;
-use interzone_hub::{HeldEntry, Hub, HubError, OutboxEntry, RetryPolicy};
+use interzone_hub::{Hub, HubError, LeasedEntry, OutboxEntry, RetryPolicy};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,280 +16,290 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How many entries are claimed at once at most.
-const BATCH: usize = 64;
+/// Maximum number of entries claimed at once.
+const CLAIM_BATCH: usize = 64;
 
-/// How often it is tried to say what became of an entry.
-const SETTLE: u32 = 5;
+/// Maximum attempts to record a delivery outcome.
+const MAX_RECORD_ATTEMPTS: u32 = 5;
 
-/// How long something may be told to come later. Whoever asked has gone home by then.
-const OLD: Duration = Duration::from_secs(24 * 3600);
+/// Maximum age of an entry that Slack keeps deferring; later its asker no longer waits.
+const MAX_DEFERRED_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// The kind of the notes on how often an entry was told to come later, by its id.
-const WAITS: &str = "slack.waits";
+/// Record kind of the number of deferrals of an entry, keyed by entry id.
+const DEFERRALS_KIND: &str = "slack.waits";
 
-/// Whoever carries entries of one channel.
+/// Delivers the entries of one channel.
 #[async_trait]
-pub(crate) trait Carrier: Send + Sync {
-    /// Carries one entry. It may be broken off at any moment, and the same entry may come again.
-    async fn carry(&self, entry: &OutboxEntry) -> Carried;
+pub(crate) trait OutboxHandler: Send + Sync {
+    /// Delivers one entry. The attempt may be aborted, and the same entry may come again.
+    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome;
 
-    /// The entry has been tried for the last time, and this was why it did not arrive.
-    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
-        let _ = (entry, why);
+    /// Called after the last attempt, with the reason of the failure.
+    async fn on_dead_letter(&self, entry: &OutboxEntry, reason: &str) {
+        let _ = (entry, reason);
     }
 }
 
 #[async_trait]
-impl Carrier for Poster {
-    async fn carry(&self, entry: &OutboxEntry) -> Carried {
-        Self::carry(self, entry).await
+impl OutboxHandler for PostHandler {
+    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
+        Self::deliver(self, entry).await
     }
 
-    async fn given_up(&self, entry: &OutboxEntry, why: &str) {
-        Self::given_up(self, entry, why).await;
+    async fn on_dead_letter(&self, entry: &OutboxEntry, why: &str) {
+        Self::on_dead_letter(self, entry, why).await;
     }
 }
 
-/// How one channel is carried.
+/// Options of one outbox channel.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelOptions {
-    /// How many entries are on their way at once.
+    /// Maximum concurrent deliveries.
     pub concurrency: usize,
-    /// How long an entry is held without a sign of life. A node that dies holds up its entries this
-    /// long; whoever lives holds on for as long as it takes.
-    pub hold: Duration,
-    /// How long one attempt may take.
-    pub limit: Duration,
-    /// When to try again.
+    /// Lease of an entry without renewal. The entries of a crashed node become due again after this time; a running
+    /// node renews its leases.
+    pub lease: Duration,
+    /// Timeout of one attempt.
+    pub attempt_timeout: Duration,
+    /// Retry policy.
     pub retry: RetryPolicy,
 }
 
-/// One channel of the outbox.
+/// Worker of one outbox channel.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct ChannelWorker {
     pub(super) hub: Hub,
     pub(super) channel: &'static str,
-    pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) handler: Arc<dyn OutboxHandler>,
     pub(super) options: ChannelOptions,
-    pub(super) look_every: Duration,
-    /// Whether what is due when it is told to stop is still carried.
-    pub(super) to_the_end: bool,
+    pub(super) poll_interval: Duration,
+    /// True if entries that are due on shutdown are still delivered.
+    pub(super) drain_on_stop: bool,
     pub(super) metrics: Arc<Metrics>,
 }
 
-impl Outbox {
-    /// Carries whatever is due until told to stop; then waits for what is on its way. What is cut off
-    /// is handed back, so that another node, or the next start of this one, takes it over at once.
-    pub(super) async fn keep_carrying(
+impl ChannelWorker {
+    /// Delivers due entries until stopped; then waits for deliveries in flight. Aborted entries are released, so that
+    /// another node, or the next start of this one, takes them over at once.
+    pub(super) async fn run(
         self,
-        bell: Arc<Notify>,
-        heart: Heart,
+        wakeup: Arc<Notify>,
+        heartbeat: Heartbeat,
         stop: CancellationToken,
-        cut: CancellationToken,
+        kill: CancellationToken,
     ) {
         let channels = [self.channel.to_owned()];
-        let mut on_the_way = JoinSet::new();
+        let mut in_flight = JoinSet::new();
         while !stop.is_cancelled() {
-            let (wait, failed) = match self.claim(&channels, &mut on_the_way, &cut).await {
+            let (wait, has_failed) = match self.claim(&channels, &mut in_flight, &kill).await {
                 Ok(wait) => {
-                    heart.well();
+                    heartbeat.report_ok();
                     (wait, false)
                 }
-                Err(error) => (heart.failed(&error), true),
+                Err(error) => (heartbeat.report_failure(&error), true),
             };
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = bell.notified(), if !failed => {}
-                Some(_) = on_the_way.join_next(), if !on_the_way.is_empty() && !failed => {}
+                () = wakeup.notified(), if !has_failed => {}
+                Some(_) = in_flight.join_next(), if !in_flight.is_empty() && !has_failed => {}
                 () = tokio::time::sleep(wait) => {}
             }
-            while on_the_way.try_join_next().is_some() {}
+            while in_flight.try_join_next().is_some() {}
         }
-        // What is due by now, and what follows from it, leaves before the node does.
-        while self.to_the_end && !cut.is_cancelled() {
-            if self.claim(&channels, &mut on_the_way, &cut).await.is_err() {
+        // Delivers entries that are due by now, and their follow-ups, before the node exits.
+        while self.drain_on_stop && !kill.is_cancelled() {
+            if self.claim(&channels, &mut in_flight, &kill).await.is_err() {
                 break;
             }
-            if on_the_way.join_next().await.is_none() {
+            if in_flight.join_next().await.is_none() {
                 break;
             }
         }
-        while on_the_way.join_next().await.is_some() {}
+        while in_flight.join_next().await.is_some() {}
     }
 
-    /// Takes what is due as far as there is room. Answers how long to wait for more.
+    /// Claims due entries up to the free concurrency. Returns the time to wait for more.
     async fn claim(
         &self,
         channels: &[String],
-        on_the_way: &mut JoinSet<()>,
-        cut: &CancellationToken,
+        in_flight: &mut JoinSet<()>,
+        kill: &CancellationToken,
     ) -> Result<Duration, HubError> {
         loop {
-            // Looking first is cheap, and most hints are about somebody else's channel.
-            let Some(wait) = self.hub.next_out(channels).await? else {
-                return Ok(self.look_every);
+            // A look at the next due time is cheap, and most notifications concern another channel.
+            let Some(wait) = self.hub.next_due(channels).await? else {
+                return Ok(self.poll_interval);
             };
             if !wait.is_zero() {
                 let wait = wait.max(Duration::from_millis(1));
-                return Ok(wait.min(self.look_every));
+                return Ok(wait.min(self.poll_interval));
             }
-            let most = self.options.concurrency.max(1);
-            let room = most.saturating_sub(on_the_way.len()).min(BATCH);
-            if room == 0 {
-                // Somebody arrives, and then there is room.
-                return Ok(self.look_every);
+            let max_in_flight = self.options.concurrency.max(1);
+            let free = max_in_flight
+                .saturating_sub(in_flight.len())
+                .min(CLAIM_BATCH);
+            if free == 0 {
+                // A delivery that finishes frees capacity.
+                return Ok(self.poll_interval);
             }
-            let entries = self.hub.take_out(channels, self.options.hold, room).await?;
+            let entries = self
+                .hub
+                .lease_entries(channels, self.options.lease, free)
+                .await?;
             if entries.is_empty() {
-                // Another node was faster.
-                return Ok(self.look_every);
+                // Another node has claimed them.
+                return Ok(self.poll_interval);
             }
             for entry in entries {
-                let (outbox, cut) = (self.clone(), cut.clone());
-                on_the_way.spawn(async move { outbox.carry(entry, &cut).await });
+                let (outbox, kill) = (self.clone(), kill.clone());
+                in_flight.spawn(async move { outbox.deliver(entry, &kill).await });
             }
         }
     }
 
-    async fn carry(&self, entry: HeldEntry, cut: &CancellationToken) {
+    async fn deliver(&self, entry: LeasedEntry, kill: &CancellationToken) {
         if entry.lease().is_lost() {
-            tracing::warn!(channel = self.channel, id = %entry.id, "the lease of an entry was over before it began");
+            tracing::warn!(channel = self.channel, id = %entry.id, "delivery lease expired before the attempt");
             return;
         }
-        let began = Instant::now();
-        let work = AssertUnwindSafe(self.carrier.carry(&entry)).catch_unwind();
-        let later = |why: &str| Carried::Later {
-            why: why.to_owned(),
-            after: None,
+        let started_at = Instant::now();
+        let work = AssertUnwindSafe(self.handler.deliver(&entry)).catch_unwind();
+        let retry = |reason: &str| PostOutcome::Retry {
+            reason: reason.to_owned(),
+            delay: None,
         };
-        let carried = tokio::select! {
+        let outcome = tokio::select! {
             biased;
             carried = work => carried.unwrap_or_else(|_| {
-                // What it panicked with may hold what the user said, so it is not told on.
-                tracing::error!(channel = self.channel, id = %entry.id, "a carrier panicked");
-                later("the carrier broke")
+                // The panic message may contain user content, so it is not logged.
+                tracing::error!(channel = self.channel, id = %entry.id, "delivery handler panicked");
+                retry("the delivery handler panicked")
             }),
-            () = self.hold_on(&entry) => {
-                tracing::warn!(channel = self.channel, id = %entry.id, "an entry was lost to another node");
+            () = self.renew_lease(&entry) => {
+                tracing::warn!(channel = self.channel, id = %entry.id, "delivery lease lost to another node");
                 return;
             }
-            () = cut.cancelled() => {
-                self.hand_back(&entry).await;
+            () = kill.cancelled() => {
+                self.release(&entry).await;
                 return;
             }
-            () = tokio::time::sleep(self.options.limit) => later("it took too long"),
+            () = tokio::time::sleep(self.options.attempt_timeout) => retry("delivery timed out"),
         };
-        let word = match &carried {
-            Carried::Arrived => "arrived",
-            Carried::Later { .. } => "later",
-            Carried::Never { .. } => "never",
+        let label = match &outcome {
+            PostOutcome::Delivered => "delivered",
+            PostOutcome::Retry { .. } => "retry",
+            PostOutcome::Failed { .. } => "dead_letter",
         };
-        let took = began.elapsed().as_secs_f64();
-        self.metrics.request(self.channel, word, took);
-        self.settle(&entry, &carried).await;
+        let latency = started_at.elapsed().as_secs_f64();
+        self.metrics.record_request(self.channel, label, latency);
+        self.record_outcome(&entry, &outcome).await;
     }
 
-    /// Holds an entry on for as long as it is polled. It ends when the entry is somebody else's, or may
-    /// be by now.
-    async fn hold_on(&self, entry: &HeldEntry) {
-        let hold = self.options.hold;
-        let (usual, soon) = (hold / 3, (hold / 15).min(Duration::from_secs(1)));
-        let mut wait = usual;
-        while let Some(left) = entry.lease().left() {
-            tokio::time::sleep(wait.min(left)).await;
-            let left = entry.lease().left().unwrap_or_default();
-            if left.is_zero() {
-                tracing::warn!(channel = self.channel, id = %entry.id, "the lease of an entry could not be renewed in time");
+    /// Renews the lease of an entry for as long as it is polled. Returns when the lease is lost or may be.
+    async fn renew_lease(&self, entry: &LeasedEntry) {
+        let lease = self.options.lease;
+        let (normal_wait, retry_wait) = (lease / 3, (lease / 15).min(Duration::from_secs(1)));
+        let mut wait = normal_wait;
+        while let Some(remaining) = entry.lease().remaining() {
+            tokio::time::sleep(wait.min(remaining)).await;
+            let remaining = entry.lease().remaining().unwrap_or_default();
+            if remaining.is_zero() {
+                tracing::warn!(channel = self.channel, id = %entry.id, "delivery lease not renewed in time");
                 return;
             }
-            match tokio::time::timeout(left, self.hub.keep_holding(entry, hold)).await {
-                Ok(Ok(true)) => wait = usual,
+            match tokio::time::timeout(remaining, self.hub.renew_entry(entry, lease)).await {
+                Ok(Ok(true)) => wait = normal_wait,
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "the lease of an entry is not renewed yet");
-                    wait = soon;
+                    tracing::debug!(%error, "lease renewal failed, retrying");
+                    wait = retry_wait;
                 }
                 Err(_) => {}
             }
         }
-        // It is held for as long as this process lives.
+        // The lease lasts for as long as this process lives.
         std::future::pending().await
     }
 
-    async fn hand_back(&self, entry: &OutboxEntry) {
-        if let Err(error) = self.hub.hand_back(entry, "the node was stopped").await {
+    async fn release(&self, entry: &OutboxEntry) {
+        if let Err(error) = self.hub.release_entry(entry, "the node was stopped").await {
             let (channel, id) = (self.channel, &entry.id);
-            tracing::warn!(channel, %id, %error, "an entry could not be handed back; it is abandoned");
+            tracing::warn!(channel, %id, %error, "releasing outbox entry failed");
         }
     }
 
-    fn is_old(&self, entry: &OutboxEntry) -> bool {
-        self.hub.now().since(entry.created_at) >= OLD
+    fn is_expired(&self, entry: &OutboxEntry) -> bool {
+        self.hub.now().duration_since(entry.created_at) >= MAX_DEFERRED_AGE
     }
 
-    /// How often an entry was told to come later, after so many times more. Nobody else has it meanwhile.
-    async fn waits(&self, entry: &OutboxEntry, more: u32) -> u32 {
+    /// Adds to the number of deferrals of an entry and returns it. Only the lease holder calls it.
+    async fn add_deferrals(&self, entry: &OutboxEntry, more: u32) -> u32 {
         let (store, now, id) = (self.hub.store(), self.hub.now(), entry.id.as_str());
-        let known = store.record(WAITS, id, now).await;
-        let known = known.map(|known| known.and_then(|known| known.value.parse::<u32>().ok()));
-        // At worst an attempt is counted that was none.
-        let waits = known.ok().flatten().unwrap_or(0).min(entry.attempt);
+        let stored = store.record(DEFERRALS_KIND, id, now).await;
+        let stored = stored.map(|known| known.and_then(|known| known.value.parse::<u32>().ok()));
+        // If the count cannot be read, deferrals count as attempts.
+        let count = stored.ok().flatten().unwrap_or(0).min(entry.attempt);
         if more == 0 {
-            return waits;
+            return count;
         }
-        let waits = waits.saturating_add(more).min(entry.attempt);
-        let until = Some(now.after(OLD.saturating_mul(2)));
-        let value = waits.to_string();
-        let kept = store.put_record(WAITS, id, &value, None, until, now);
-        if let Err(error) = kept.await {
-            tracing::debug!(%id, %error, "that an entry waits could not be noted");
+        let count = count.saturating_add(more).min(entry.attempt);
+        let expires_at = Some(now.plus(MAX_DEFERRED_AGE.saturating_mul(2)));
+        let value = count.to_string();
+        let written = store.put_record(DEFERRALS_KIND, id, &value, None, expires_at, now);
+        if let Err(error) = written.await {
+            tracing::debug!(%id, %error, "recording deferral failed");
         }
-        waits
+        count
     }
 
-    async fn settle(&self, entry: &OutboxEntry, carried: &Carried) {
+    async fn record_outcome(&self, entry: &OutboxEntry, outcome: &PostOutcome) {
         let retry = &self.options.retry;
-        let (why, last) = match carried {
-            Carried::Arrived => ("", false),
-            // Who is told to come later has not failed: what waits for its turn is not used up by it.
-            Carried::Later {
-                why,
-                after: Some(_),
+        let (reason, is_last) = match outcome {
+            PostOutcome::Delivered => ("", false),
+            // A deferral by Slack is not a failure and does not count as an attempt.
+            PostOutcome::Retry {
+                reason: why,
+                delay: Some(_),
             } => {
-                self.waits(entry, 1).await;
-                (why.as_str(), self.is_old(entry))
+                self.add_deferrals(entry, 1).await;
+                (why.as_str(), self.is_expired(entry))
             }
-            Carried::Later { why, after: None } => {
-                let used_up = entry.attempt >= retry.attempts
-                    && entry.attempt - self.waits(entry, 0).await >= retry.attempts;
-                (why.as_str(), used_up)
+            PostOutcome::Retry {
+                reason: why,
+                delay: None,
+            } => {
+                let is_exhausted = entry.attempt >= retry.max_attempts
+                    && entry.attempt - self.add_deferrals(entry, 0).await >= retry.max_attempts;
+                (why.as_str(), is_exhausted)
             }
-            Carried::Never { why } => (why.as_str(), true),
+            PostOutcome::Failed { reason: why } => (why.as_str(), true),
         };
-        if last {
+        if is_last {
             let (channel, id) = (self.channel, &entry.id);
-            tracing::error!(channel, %id, why, "an entry is given up; the dead letters have it");
-            self.carrier.given_up(entry, why).await;
+            tracing::error!(channel, %id, reason, "outbox entry dead-lettered");
+            self.handler.on_dead_letter(entry, reason).await;
         }
         let mut wait = Duration::from_millis(50);
-        for attempt in 1..=SETTLE {
-            let settled = match carried {
-                Carried::Arrived => self.hub.arrived(entry).await,
-                Carried::Later { why, after } => {
-                    let (hub, retry) = (&self.hub, patience(retry, *after));
-                    hub.did_not_arrive(entry, &retry, why, *after, !last).await
+        for attempt in 1..=MAX_RECORD_ATTEMPTS {
+            let recorded = match outcome {
+                PostOutcome::Delivered => self.hub.mark_delivered(entry).await,
+                PostOutcome::Retry {
+                    reason: why,
+                    delay: after,
+                } => {
+                    let (hub, retry) = (&self.hub, retry_policy(retry, *after));
+                    hub.mark_failed(entry, &retry, why, *after, !is_last).await
                 }
-                Carried::Never { why } => {
+                PostOutcome::Failed { reason: why } => {
                     let hub = &self.hub;
-                    hub.did_not_arrive(entry, retry, why, None, false).await
+                    hub.mark_failed(entry, retry, why, None, false).await
                 }
             };
-            match settled {
+            match recorded {
                 Ok(_) => return,
-                Err(error) if attempt == SETTLE || !may_pass(&error) => {
+                Err(error) if attempt == MAX_RECORD_ATTEMPTS || !is_retryable(&error) => {
                     let (channel, id) = (self.channel, &entry.id);
-                    tracing::warn!(channel, %id, %error, "what became of an entry could not be kept; it is tried again");
+                    tracing::warn!(channel, %id, %error, "recording the delivery outcome failed");
                     return;
                 }
                 Err(_) => tokio::time::sleep(wait).await,
@@ -299,22 +309,21 @@ impl Outbox {
     }
 }
 
-/// Whether trying again may help. Where it is not known whether something was written, it is found out
-/// by trying again.
-fn may_pass(error: &HubError) -> bool {
+/// Returns true if a retry may help. A write whose result is in doubt is resolved by a retry.
+fn is_retryable(error: &HubError) -> bool {
     error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
 }
 
-/// How long an entry waits at least. Whoever says when knows best: waits grow only where nobody does, for
-/// otherwise many short ones would become a long one. Whether there is another try is decided elsewhere.
-fn patience(retry: &RetryPolicy, told: Option<Duration>) -> RetryPolicy {
-    let longest = match told {
-        Some(_) => retry.first,
-        None => retry.longest,
+/// Returns the retry policy for the next attempt. If Slack requested a delay, the backoff does not grow: otherwise many
+/// short delays would become a long one. The caller decides whether there is another attempt.
+fn retry_policy(retry: &RetryPolicy, requested_delay: Option<Duration>) -> RetryPolicy {
+    let max_delay = match requested_delay {
+        Some(_) => retry.initial_delay,
+        None => retry.max_delay,
     };
     RetryPolicy {
-        attempts: u32::MAX,
-        longest,
+        max_attempts: u32::MAX,
+        max_delay,
         ..*retry
     }
 }
@@ -324,13 +333,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_that_slack_names_does_not_grow() {
+    fn backoff_does_not_grow_for_a_delay_requested_by_slack() {
         let retry = RetryPolicy::default();
         for attempt in [1, 5, 18, 1_000] {
-            let told = patience(&retry, Some(Duration::from_secs(1)));
-            assert!(told.wait_after(attempt, 7).unwrap() <= retry.first);
+            let policy = retry_policy(&retry, Some(Duration::from_secs(1)));
+            assert!(policy.delay_after(attempt, 7).unwrap() <= retry.initial_delay);
         }
-        let grown = patience(&retry, None).wait_after(18, 7).unwrap();
-        assert!(grown >= retry.longest / 2, "{grown:?}");
+        let delay = retry_policy(&retry, None).delay_after(18, 7).unwrap();
+        assert!(delay >= retry.max_delay / 2, "{delay:?}");
     }
 }

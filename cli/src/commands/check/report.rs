@@ -1,47 +1,46 @@
-//! What there is to say about a message, before anybody decides how to say it.
+//! Validation report of a message or batch.
 //!
-//! The shape of these types is the JSON that `--output json` gives, and docs/check.md describes
-//! it: a change here is a change there. Nothing is printed from here.
+//! These types define the JSON of `--output json`, which docs/check.md describes: keep both in sync.
 
 use interzone_jsonrpc::{
-    Batches, ErrorCode, ExtraMembers, Item, Kind, Message, Parsed, Policy, Position, Problem,
-    RawJson, RequestId, Response, parse,
+    Batches, ErrorCode, ExtraMembers, InvalidMessageKind, Item, JsonKind, Message, Parsed, Policy,
+    Position, RawJson, RequestId, Response, parse,
 };
 use serde::{Serialize, Serializer};
 
-/// The standard, without the bound on batches: that is a server's own, and gets a note.
+/// The standard policy, with a larger batch limit: batches over a typical server's limit only get a note.
 const POLICY: Policy = Policy {
-    batches: Batches::UpTo(MOST_ITEMS),
+    batches: Batches::UpTo(MAX_BATCH_ITEMS),
     ..Policy::STANDARD
 };
 
-/// The same, for finding members beyond the envelope.
+/// The same policy, but refuses members that the envelope does not define.
 const STRICT: Policy = Policy {
     extra_members: ExtraMembers::Refuse,
     ..POLICY
 };
 
-/// The largest batch that is looked at, so that a file of `[1,1,1,…` does not fill the memory.
-const MOST_ITEMS: usize = 100 * Policy::USUAL_BATCH;
+/// Maximum batch size, so that a file of `[1,1,1,…` does not exhaust memory.
+const MAX_BATCH_ITEMS: usize = 100 * Policy::DEFAULT_BATCH_LIMIT;
 
-/// The verdict on a message or a batch.
+/// Result for a message or a batch.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct MessageReport<'a> {
     pub(super) valid: bool,
     #[serde(flatten)]
     pub(super) finding: Finding<'a>,
-    /// What a sender should know besides the verdict.
+    /// Hints for the sender that do not affect validity.
     pub(super) notes: Vec<Note>,
 }
 
-/// What it turned out to be.
+/// Kind of message, with its details.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Finding<'a> {
     Request {
         method: String,
         id: Option<RequestId<'a>>,
-        /// The kind of value that they are.
+        /// JSON type of the params.
         params: Option<&'static str>,
     },
     Notification {
@@ -51,21 +50,21 @@ pub(super) enum Finding<'a> {
     Response {
         id: Option<RequestId<'a>>,
         #[serde(flatten)]
-        outcome: Outcome,
+        outcome: ResponseOutcome,
     },
     Batch {
-        items: Vec<Report<'a>>,
+        items: Vec<MessageReport<'a>>,
     },
     Invalid {
-        problem: Trouble,
+        problem: MessageProblem,
     },
 }
 
-/// What a response says.
+/// Outcome in a response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Outcome {
-    /// It worked; the kind of value that came of it.
+pub(super) enum ResponseOutcome {
+    /// JSON type of the result.
     Result(&'static str),
     Error {
         #[serde(serialize_with = "number")]
@@ -75,38 +74,38 @@ pub(super) enum Outcome {
     },
 }
 
-/// What is wrong, and where.
+/// Validation error with its position.
 #[derive(Debug, Serialize)]
-pub(super) struct Trouble {
+pub(super) struct MessageProblem {
     pub(super) name: &'static str,
     pub(super) details: String,
     field: Option<&'static str>,
-    #[serde(flatten, serialize_with = "place")]
+    #[serde(flatten, serialize_with = "serialize_position")]
     pub(super) position: Position,
-    /// What a server answers with.
+    /// Error code that a server returns.
     #[serde(serialize_with = "number")]
     pub(super) code: ErrorCode,
 }
 
-/// Something that other peers may take otherwise, or that cannot be seen.
+/// Hint about something that other peers may treat differently, or that is invisible.
 #[derive(Debug, Serialize)]
 pub(super) struct Note {
     name: &'static str,
     pub(super) details: String,
     #[serde(
         flatten,
-        serialize_with = "place_if_any",
+        serialize_with = "serialize_optional_position",
         skip_serializing_if = "Option::is_none"
     )]
     pub(super) position: Option<Position>,
 }
 
-/// What some editors put before a text in UTF-8. It cannot be seen, so it is named.
+/// UTF-8 byte order mark, which some editors write. It is invisible, so it gets a note.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Judges what stands in a file.
-pub(super) fn judge(bytes: &[u8]) -> Report<'_> {
-    let mut report = judge_message(bytes);
+/// Validates the content of a file.
+pub(super) fn validate(bytes: &[u8]) -> MessageReport<'_> {
+    let mut report = validate_message(bytes);
     if bytes.starts_with(BYTE_ORDER_MARK) {
         report.notes.push(Note::new(
             "byte_order_mark",
@@ -117,25 +116,25 @@ pub(super) fn judge(bytes: &[u8]) -> Report<'_> {
     report
 }
 
-fn judge_message(bytes: &[u8]) -> Report<'_> {
+fn validate_message(bytes: &[u8]) -> MessageReport<'_> {
     match (parse(bytes, &POLICY), parse(bytes, &STRICT)) {
-        (Parsed::Batch(items), Parsed::Batch(strict)) => batch(items, strict),
-        (Parsed::One(item), Parsed::One(strict)) => one(item, Some(strict)),
-        // Strictness about members never turns a batch into one message, or back.
-        (Parsed::Batch(items), Parsed::One(_)) => batch(items, Vec::new()),
-        (Parsed::One(item), Parsed::Batch(_)) => one(item, None),
+        (Parsed::Batch(items), Parsed::Batch(strict)) => validate_batch(items, strict),
+        (Parsed::One(item), Parsed::One(strict)) => validate_one(item, Some(strict)),
+        // The strict policy never changes whether the text is a batch.
+        (Parsed::Batch(items), Parsed::One(_)) => validate_batch(items, Vec::new()),
+        (Parsed::One(item), Parsed::Batch(_)) => validate_one(item, None),
     }
 }
 
-fn batch<'a>(items: Vec<Item<'a>>, strict: Vec<Item<'a>>) -> Report<'a> {
+fn validate_batch<'a>(items: Vec<Item<'a>>, strict: Vec<Item<'a>>) -> MessageReport<'a> {
     let mut notes = Vec::new();
-    if items.len() > Policy::USUAL_BATCH {
+    if items.len() > Policy::DEFAULT_BATCH_LIMIT {
         notes.push(Note::new(
             "batch_large",
             format!(
-                "the batch has {} messages; many servers take at most {}",
+                "the batch has {} messages; many servers accept at most {}",
                 items.len(),
-                Policy::USUAL_BATCH
+                Policy::DEFAULT_BATCH_LIMIT
             ),
         ));
     }
@@ -143,23 +142,23 @@ fn batch<'a>(items: Vec<Item<'a>>, strict: Vec<Item<'a>>) -> Report<'a> {
     let items: Vec<_> = items
         .into_iter()
         .zip(strict)
-        .map(|(item, strict)| one(item, strict))
+        .map(|(item, strict)| validate_one(item, strict))
         .collect();
-    Report {
+    MessageReport {
         valid: items.iter().all(|item| item.valid),
         finding: Finding::Batch { items },
         notes,
     }
 }
 
-fn one<'a>(item: Item<'a>, strict: Option<Item<'a>>) -> Report<'a> {
+fn validate_one<'a>(item: Item<'a>, strict: Option<Item<'a>>) -> MessageReport<'a> {
     let message = match item {
         Ok(message) => message,
         Err(rejection) => {
-            return Report {
+            return MessageReport {
                 valid: false,
                 finding: Finding::Invalid {
-                    problem: Trouble::new(rejection.problem(), rejection.position()),
+                    problem: MessageProblem::new(rejection.kind(), rejection.position()),
                 },
                 notes: Vec::new(),
             };
@@ -186,10 +185,10 @@ fn one<'a>(item: Item<'a>, strict: Option<Item<'a>>) -> Report<'a> {
     };
     if reserved {
         notes.push(Note::new(
-            Problem::MethodReserved.name(),
+            InvalidMessageKind::MethodReserved.name(),
             format!(
                 "names that begin with `rpc.` are reserved; a server answers {}",
-                answer(ErrorCode::METHOD_NOT_FOUND)
+                describe_code(ErrorCode::METHOD_NOT_FOUND)
             ),
         ));
     }
@@ -197,18 +196,17 @@ fn one<'a>(item: Item<'a>, strict: Option<Item<'a>>) -> Report<'a> {
         notes.extend(params.and_then(Note::on_params));
     }
     if let Some(Err(rejection)) = strict
-        && rejection.problem() == Problem::ExtraMember
+        && rejection.kind() == InvalidMessageKind::ExtraMember
     {
         notes.push(Note {
             position: Some(rejection.position()),
             ..Note::new(
-                Problem::ExtraMember.name(),
-                "there is a member that the envelope does not define; a strict peer refuses it"
-                    .to_owned(),
+                InvalidMessageKind::ExtraMember.name(),
+                "a member is not defined by the envelope; a strict peer refuses it".to_owned(),
             )
         });
     }
-    Report {
+    MessageReport {
         valid: true,
         finding,
         notes,
@@ -218,12 +216,14 @@ fn one<'a>(item: Item<'a>, strict: Option<Item<'a>>) -> Report<'a> {
 impl<'a> Finding<'a> {
     fn response(response: &Response<'a>) -> Self {
         let outcome = match (response.result(), response.error()) {
-            (_, Some(error)) => Outcome::Error {
+            (_, Some(error)) => ResponseOutcome::Error {
                 code: error.code(),
                 message: error.message().to_owned(),
                 data: kind(error.data()),
             },
-            (result, None) => Outcome::Result(kind(result).unwrap_or(Kind::Null.name())),
+            (result, None) => {
+                ResponseOutcome::Result(kind(result).unwrap_or(JsonKind::Null.name()))
+            }
         };
         Self::Response {
             id: response.id().cloned(),
@@ -232,8 +232,8 @@ impl<'a> Finding<'a> {
     }
 }
 
-impl Trouble {
-    fn new(problem: Problem, position: Position) -> Self {
+impl MessageProblem {
+    fn new(problem: InvalidMessageKind, position: Position) -> Self {
         Self {
             name: problem.name(),
             details: problem.to_string(),
@@ -253,31 +253,31 @@ impl Note {
         }
     }
 
-    /// What some peers have against params of this kind.
+    /// Returns a note on params that some peers refuse.
     fn on_params(kind: &'static str) -> Option<Self> {
-        if kind == Kind::Object.name() {
+        if kind == JsonKind::Object.name() {
             None
-        } else if kind == Kind::Array.name() {
+        } else if kind == JsonKind::Array.name() {
             Some(Self::new(
                 "params_array",
-                "`params` is an array; ACP takes only an object".to_owned(),
+                "`params` is an array; ACP accepts only an object".to_owned(),
             ))
         } else {
-            let invalid = answer(ErrorCode::INVALID_REQUEST);
+            let invalid = describe_code(ErrorCode::INVALID_REQUEST);
             Some(Self::new(
                 "params_scalar",
                 format!(
-                    "`params` is a {kind}; a server that takes only objects and arrays answers {invalid}"
+                    "`params` is a {kind}; a server that accepts only objects and arrays answers {invalid}"
                 ),
             ))
         }
     }
 }
 
-/// A code with its words.
-pub(super) fn answer(code: ErrorCode) -> String {
-    let words = code.standard_message().unwrap_or_default();
-    format!("{code} {words}")
+/// Formats an error code with its standard message.
+pub(super) fn describe_code(code: ErrorCode) -> String {
+    let message = code.standard_message().unwrap_or_default();
+    format!("{code} {message}")
 }
 
 fn kind(value: Option<&RawJson<'_>>) -> Option<&'static str> {
@@ -290,19 +290,22 @@ fn number<S: Serializer>(code: &ErrorCode, serializer: S) -> Result<S::Ok, S::Er
 
 /// A [`Position`] as JSON.
 #[derive(Serialize)]
-struct Place {
+struct PositionJson {
     line: usize,
     column: usize,
     offset: usize,
 }
 
-fn place<S: Serializer>(position: &Position, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_position<S: Serializer>(
+    position: &Position,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let Position {
         offset,
         line,
         column,
     } = *position;
-    Place {
+    PositionJson {
         line,
         column,
         offset,
@@ -310,12 +313,12 @@ fn place<S: Serializer>(position: &Position, serializer: S) -> Result<S::Ok, S::
     .serialize(serializer)
 }
 
-fn place_if_any<S: Serializer>(
+fn serialize_optional_position<S: Serializer>(
     position: &Option<Position>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match position {
-        Some(position) => place(position, serializer),
+        Some(position) => serialize_position(position, serializer),
         None => serializer.serialize_none(),
     }
 }

@@ -1,33 +1,35 @@
-//! Whether a server keeps the rules, seen from outside.
+//! Conformance tests of a server, from outside.
 //!
-//! The checks are plain requests and what comes back. Nothing of our own server is known here: any
-//! server that speaks JSON-RPC over HTTP can be looked at, and one that speaks ACP more closely.
+//! The checks are plain HTTP requests and do not depend on our server: they test any server with JSON-RPC over HTTP,
+//! and in more detail one with ACP.
 
-mod answer;
+mod assertions;
 mod authentication;
 mod card;
+mod check_result;
 mod envelope;
 mod events;
 mod health;
-mod members;
-mod mistakes;
-mod probe;
+mod http_client;
+mod invalid_params;
+mod raw_socket;
+mod response;
 mod streams;
 mod tasks;
 mod transport;
-mod verdict;
-mod wire;
 
-use crate::connect::{Connection, Proof};
+use crate::connect::{Connection, ServerCredentials};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
+use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::scopes::{Lacking, lacking_in, widest_token};
+use crate::scopes::{MissingScopeNames, missing_in_token, widest_token};
+use check_result::{CheckFailure, CheckVerdict, Checks, ServerCheck};
 use clap::ValueEnum;
+use http_client::CheckClient;
 use interzone_client::Secret;
-use interzone_edge::tls::Trust;
+use interzone_edge::tls::TrustRoots;
 use interzone_protocol::acp::Scope;
-use probe::Probe;
+use raw_socket::RawSocket;
 use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
@@ -39,35 +41,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
-use verdict::{Check, Checks, Flaw, Verdict};
-use wire::Wire;
 
-/// Which rules a server is held to.
+/// Protocol to test for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Protocol {
-    /// ACP if the server has its methods
+    /// ACP if the server supports it, else JSON-RPC
     #[default]
     Auto,
-    /// Only the envelope
+    /// JSON-RPC envelope only
     Jsonrpc,
-    /// ACP, whatever the server has
+    /// ACP, even if the server does not seem to support it
     Acp,
 }
 
-/// Looks at a server and tells what was found.
+/// Tests a server and prints the results.
 ///
 /// # Errors
-/// The server cannot be reached, or there is no token to be had.
-pub(super) async fn examine(
+/// The server is unreachable, or no token can be obtained.
+pub(super) async fn run(
     connection: &Connection,
     protocol: Protocol,
-    patience: Duration,
-    format: Format,
+    timeout: Duration,
+    format: OutputFormat,
 ) -> Result<Exit, Failure> {
     let endpoint = endpoint(&connection.url)?;
-    let tokens = Tokens::of(connection).await?;
+    let tokens = CheckTokens::obtain(connection).await?;
     let extra: Vec<PathBuf> = connection.ca.iter().cloned().collect();
-    let trust = Trust::system_and(&extra).map_err(crate::wiring::StartError::Tls)?;
+    let trust = TrustRoots::system_and_files(&extra).map_err(crate::wiring::StartError::Tls)?;
     let http = trust
         .client()
         .build()
@@ -76,11 +76,11 @@ pub(super) async fn examine(
         "https" => Some(tls_config(&extra)?),
         _ => None,
     };
-    let probe = Probe::new(http, endpoint, tokens, patience);
-    let Some(wire) = Wire::new(&probe.endpoint, tls, patience) else {
-        return Err(Failure::Misuse("the address names no host".to_owned()));
+    let probe = CheckClient::new(http, endpoint, tokens, timeout);
+    let Some(wire) = RawSocket::new(&probe.endpoint, tls, timeout) else {
+        return Err(Failure::Misuse("the URL has no host".to_owned()));
     };
-    reach(&connection.client()?, &wire).await?;
+    ensure_reachable(&connection.client()?, &wire).await?;
     let acp = match protocol {
         Protocol::Jsonrpc => false,
         Protocol::Acp => true,
@@ -98,46 +98,46 @@ pub(super) async fn examine(
     }
     let spoken = if acp { "ACP" } else { "JSON-RPC 2.0" };
     output::write(|out| match format {
-        Format::Json => write_json(out, &connection.url, spoken, &checks),
-        Format::Text => write_text(out, &connection.url, spoken, &checks),
+        OutputFormat::Json => write_json(out, &connection.url, spoken, &checks),
+        OutputFormat::Text => write_text(out, &connection.url, spoken, &checks),
     })?;
-    Ok(match checks.count(Verdict::Fail) {
+    Ok(match checks.count(CheckVerdict::Fail) {
         0 => Exit::Done,
-        _ => Exit::No,
+        _ => Exit::Failed,
     })
 }
 
-/// Where JSON-RPC is spoken: the address itself if it has a path, else `/jsonrpc` there.
+/// Returns the JSON-RPC endpoint: the URL itself if it has a path, else `/jsonrpc`.
 fn endpoint(url: &str) -> Result<Url, Failure> {
     let mut url = Url::parse(url)
-        .map_err(|_| Failure::Misuse(format!("{} is no URL", printable::quoted(url))))?;
+        .map_err(|_| Failure::Misuse(format!("{} is not a valid URL", printable::quoted(url))))?;
     if url.path() == "/" {
         url.set_path("/jsonrpc");
     }
     Ok(url)
 }
 
-/// What the checks are made with, as far as it is to be had.
+/// Access tokens for the checks, as far as available.
 #[derive(Default)]
-struct Tokens {
-    /// With every scope of ACP that it can have.
+struct CheckTokens {
+    /// Token with all ACP scopes that the client may have.
     wide: Option<Secret>,
-    /// One that may do nothing.
+    /// Token without any task or stream scope.
     narrow: Option<Secret>,
-    /// What the wide one lacks, where that is known.
-    lacking: Option<Lacking>,
+    /// ACP scopes that the wide token is missing, if known.
+    lacking: Option<MissingScopeNames>,
 }
 
-impl Tokens {
-    async fn of(connection: &Connection) -> Result<Self, Failure> {
-        match &connection.proof {
-            Proof::None => Ok(Self::default()),
-            Proof::Token(token) => Ok(Self {
+impl CheckTokens {
+    async fn obtain(connection: &Connection) -> Result<Self, Failure> {
+        match &connection.credentials {
+            ServerCredentials::None => Ok(Self::default()),
+            ServerCredentials::Token(token) => Ok(Self {
                 wide: Some(token.clone()),
                 narrow: None,
-                lacking: lacking_in(token),
+                lacking: missing_in_token(token),
             }),
-            Proof::Client { .. } | Proof::Public { .. } => {
+            ServerCredentials::Client { .. } | ServerCredentials::Public { .. } => {
                 let client = connection.client()?;
                 let (wide, lacking) = widest_token(&client).await?;
                 let narrow = client.token(&[Scope::AgentIdentify.name()]).await;
@@ -151,9 +151,12 @@ impl Tokens {
     }
 }
 
-/// Ends early, with the usual words, where nobody answers at all.
-async fn reach(client: &interzone_client::Client, wire: &Wire) -> Result<(), Failure> {
-    if wire.is_there().await {
+/// Fails early with the usual connection error if the server is unreachable.
+async fn ensure_reachable(
+    client: &interzone_client::Client,
+    wire: &RawSocket,
+) -> Result<(), Failure> {
+    if wire.is_reachable().await {
         return Ok(());
     }
     match client.call_raw("interzone.check.nothing", &json!({})).await {
@@ -162,22 +165,22 @@ async fn reach(client: &interzone_client::Client, wire: &Wire) -> Result<(), Fai
     }
 }
 
-/// Whether the server knows a method of ACP. One that wants a token first is taken for one.
-async fn speaks_acp(probe: &Probe) -> bool {
-    let asked = probe
+/// Returns true if the server knows an ACP method. A server that requires a token first counts as one.
+async fn speaks_acp(probe: &CheckClient) -> bool {
+    let reply = probe
         .call("tasks.get", json!({"taskId": "interzone-check"}))
         .await;
-    match asked {
+    match reply {
         Ok(answer) => answer
             .refused_with(&[interzone_jsonrpc::ErrorCode::METHOD_NOT_FOUND])
             .is_err(),
-        // A method that takes a scope is there.
-        Err(Flaw::Unseen(_)) => true,
+        // A method that requires a scope exists.
+        Err(CheckFailure::Skipped(_)) => true,
         Err(_) => false,
     }
 }
 
-/// What handshakes below HTTP are made with: the same CAs.
+/// Builds the TLS configuration for raw connections, with the same CAs as HTTP.
 fn tls_config(extra: &[PathBuf]) -> Result<ClientConfig, Failure> {
     let mut roots = Vec::new();
     for path in extra {
@@ -185,7 +188,7 @@ fn tls_config(extra: &[PathBuf]) -> Result<ClientConfig, Failure> {
         let found = found.and_then(|found| found.collect::<Result<Vec<_>, _>>());
         let unreadable = |_| {
             let path = printable::text(&path.to_string_lossy());
-            Failure::Misuse(format!("{path} holds no certificates in PEM"))
+            Failure::Misuse(format!("{path} contains no PEM certificates"))
         };
         roots.extend(found.map_err(unreadable)?);
     }
@@ -205,10 +208,10 @@ fn write_json(out: &mut dyn Write, url: &str, spoken: &str, checks: &Checks) -> 
     let report = json!({
         "url": url,
         "protocol": spoken,
-        "passed": checks.count(Verdict::Pass),
-        "failed": checks.count(Verdict::Fail),
-        "warnings": checks.count(Verdict::Warn),
-        "skipped": checks.count(Verdict::Skip),
+        "passed": checks.count(CheckVerdict::Pass),
+        "failed": checks.count(CheckVerdict::Fail),
+        "warnings": checks.count(CheckVerdict::Warn),
+        "skipped": checks.count(CheckVerdict::Skip),
         "checks": checks.all,
     });
     output::write_json(out, &report)
@@ -227,27 +230,27 @@ fn write_text(out: &mut dyn Write, url: &str, spoken: &str, checks: &Checks) -> 
     let counted = |verdict| checks.count(verdict);
     writeln!(
         out,
-        "\n{} checks: {} passed, {} failed, {} could be better, {} left out",
+        "\n{} checks: {} passed, {} failed, {} warnings, {} skipped",
         checks.all.len(),
-        counted(Verdict::Pass),
-        counted(Verdict::Fail),
-        counted(Verdict::Warn),
-        counted(Verdict::Skip)
+        counted(CheckVerdict::Pass),
+        counted(CheckVerdict::Fail),
+        counted(CheckVerdict::Warn),
+        counted(CheckVerdict::Skip)
     )
 }
 
-fn write_check(out: &mut dyn Write, check: &Check) -> io::Result<()> {
-    let Check {
+fn write_check(out: &mut dyn Write, check: &ServerCheck) -> io::Result<()> {
+    let ServerCheck {
         name,
         verdict,
         reason,
         reference,
         ..
     } = check;
-    write!(out, "  {}  {name}", verdict.word())?;
+    write!(out, "  {}  {name}", verdict.label())?;
     match (verdict, reason.is_empty()) {
-        (Verdict::Pass, true) => writeln!(out),
-        (Verdict::Pass, false) => writeln!(out, ": {reason}"),
+        (CheckVerdict::Pass, true) => writeln!(out),
+        (CheckVerdict::Pass, false) => writeln!(out, ": {reason}"),
         _ => writeln!(out, ": {reason} [{reference}]"),
     }
 }

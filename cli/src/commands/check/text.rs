@@ -1,15 +1,19 @@
-//! A report in words, for people.
+//! Text output of a message report.
 //!
-//! Strings that come from the message pass through `printable` before they are written.
+//! Strings from the message pass through `printable` before they are written.
 
-use super::report::{Finding, Outcome, Report, Trouble, answer};
+use super::report::{Finding, MessageProblem, MessageReport, ResponseOutcome, describe_code};
 use crate::excerpt::Excerpt;
 use crate::printable::quoted;
-use interzone_jsonrpc::{Problem, RequestId};
+use interzone_jsonrpc::{InvalidMessageKind, RequestId};
 use std::io::{self, Write};
 
-/// Writes a report on the message that stands in `bytes`.
-pub(super) fn write(out: &mut dyn Write, report: &Report<'_>, bytes: &[u8]) -> io::Result<()> {
+/// Writes the report on the message in `bytes`.
+pub(super) fn write(
+    out: &mut dyn Write,
+    report: &MessageReport<'_>,
+    bytes: &[u8],
+) -> io::Result<()> {
     let Finding::Batch { items } = &report.finding else {
         return write_one(out, report, bytes, "");
     };
@@ -22,10 +26,10 @@ pub(super) fn write(out: &mut dyn Write, report: &Report<'_>, bytes: &[u8]) -> i
     write_notes(out, report, "")
 }
 
-/// Writes a report on one message; every line but the first begins with `margin`.
+/// Writes the report on one message; every line but the first starts with `margin`.
 fn write_one(
     out: &mut dyn Write,
-    report: &Report<'_>,
+    report: &MessageReport<'_>,
     bytes: &[u8],
     margin: &str,
 ) -> io::Result<()> {
@@ -34,23 +38,23 @@ fn write_one(
             out,
             "valid request: method {}, {}, {}",
             quoted(method),
-            name_id(id.as_ref()),
-            name_value("params", *params)
+            describe_id(id.as_ref()),
+            describe_value("params", *params)
         ),
         Finding::Notification { method, params } => writeln!(
             out,
             "valid notification: method {}, {}",
             quoted(method),
-            name_value("params", *params)
+            describe_value("params", *params)
         ),
         Finding::Response { id, outcome } => writeln!(
             out,
             "valid response: {}, {}",
-            name_id(id.as_ref()),
-            name_outcome(outcome)
+            describe_id(id.as_ref()),
+            describe_outcome(outcome)
         ),
         Finding::Invalid { problem } => write_problem(out, problem, bytes, margin),
-        // The parser makes no batches of batches.
+        // The parser does not nest batches.
         Finding::Batch { items } => writeln!(out, "{}", summary(items)),
     }?;
     write_notes(out, report, margin)
@@ -58,11 +62,11 @@ fn write_one(
 
 fn write_problem(
     out: &mut dyn Write,
-    problem: &Trouble,
+    problem: &MessageProblem,
     bytes: &[u8],
     margin: &str,
 ) -> io::Result<()> {
-    let Trouble {
+    let MessageProblem {
         name,
         details,
         position,
@@ -70,20 +74,20 @@ fn write_problem(
         ..
     } = problem;
     writeln!(out, "not valid: {details} ({position})")?;
-    // JSON-RPC 2.0 itself lets a request have a null id, so some servers do.
-    let server = if *name == Problem::IdNull.name() {
+    // JSON-RPC 2.0 allows a null id in a request, so some servers accept it.
+    let server = if *name == InvalidMessageKind::IdNull.name() {
         "a strict server"
     } else {
         "a server"
     };
-    writeln!(out, "{margin}{server} answers {}", answer(*code))?;
-    match Excerpt::around(bytes, *position) {
+    writeln!(out, "{margin}{server} answers {}", describe_code(*code))?;
+    match Excerpt::at_position(bytes, *position) {
         Some(excerpt) => excerpt.write(out, margin),
         None => Ok(()),
     }
 }
 
-fn write_notes(out: &mut dyn Write, report: &Report<'_>, margin: &str) -> io::Result<()> {
+fn write_notes(out: &mut dyn Write, report: &MessageReport<'_>, margin: &str) -> io::Result<()> {
     for note in &report.notes {
         write!(out, "{margin}note: {}", note.details)?;
         match note.position {
@@ -94,7 +98,7 @@ fn write_notes(out: &mut dyn Write, report: &Report<'_>, margin: &str) -> io::Re
     Ok(())
 }
 
-fn name_id(id: Option<&RequestId<'_>>) -> String {
+fn describe_id(id: Option<&RequestId<'_>>) -> String {
     match id {
         Some(RequestId::String(text)) => format!("id {} (string)", quoted(text)),
         Some(RequestId::Number(number)) => format!("id {number} (number)"),
@@ -102,33 +106,33 @@ fn name_id(id: Option<&RequestId<'_>>) -> String {
     }
 }
 
-fn name_value(member: &str, kind: Option<&str>) -> String {
+fn describe_value(member: &str, kind: Option<&str>) -> String {
     match kind {
         Some(kind) => format!("{member} {kind}"),
         None => format!("no {member}"),
     }
 }
 
-fn name_outcome(outcome: &Outcome) -> String {
+fn describe_outcome(outcome: &ResponseOutcome) -> String {
     match outcome {
-        Outcome::Result(kind) => name_value("result", Some(kind)),
-        Outcome::Error {
+        ResponseOutcome::Result(kind) => describe_value("result", Some(kind)),
+        ResponseOutcome::Error {
             code,
             message,
             data,
         } => format!(
             "error {code} {}, {}",
             quoted(message),
-            name_value("data", *data)
+            describe_value("data", *data)
         ),
     }
 }
 
-fn summary(items: &[Report<'_>]) -> String {
+fn summary(items: &[MessageReport<'_>]) -> String {
     let count = |wanted: fn(&Finding<'_>) -> bool| {
         items.iter().filter(|item| wanted(&item.finding)).count()
     };
-    let total = counted(items.len(), "message");
+    let total = pluralize(items.len(), "message");
     let bad = count(|finding| matches!(finding, Finding::Invalid { .. }));
     if bad > 0 {
         return format!("not valid: batch of {total}, {bad} of them not valid");
@@ -150,12 +154,12 @@ fn summary(items: &[Report<'_>]) -> String {
     let kinds: Vec<_> = kinds
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, noun)| counted(count, noun))
+        .map(|(count, noun)| pluralize(count, noun))
         .collect();
     format!("valid batch of {total}: {}", kinds.join(", "))
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn pluralize(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

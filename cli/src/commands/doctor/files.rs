@@ -1,8 +1,7 @@
-//! The files that a configuration names: whether they are there, who can read them, and until when
-//! certificates are good.
+//! Checks of the files that a configuration names: existence, permissions, and validity of certificates.
 
-use super::report::Report;
-use crate::config::{Holds, NamedFile, ServerConfig};
+use super::report::DoctorReport;
+use crate::config::{FileContent, FileRef, ServerTlsConfig};
 use interzone_edge::tls::{ServerTls, TlsFiles};
 use interzone_protocol::vocab::Timestamp;
 use rustls::pki_types::CertificateDer;
@@ -13,11 +12,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-/// A certificate that has less left should be renewed by now.
-const SOON: Duration = Duration::from_secs(14 * 86_400);
+/// Remaining validity below which a certificate should be renewed.
+const RENEW_BEFORE: Duration = Duration::from_secs(14 * 86_400);
 
-/// Looks at all of them.
-pub(super) fn check(files: &[NamedFile], report: &mut Report) {
+/// Checks all files.
+pub(super) fn check(files: &[FileRef], report: &mut DoctorReport) {
     for file in files {
         let path = file.path.display();
         let name = format!("file {}", file.key);
@@ -26,32 +25,28 @@ pub(super) fn check(files: &[NamedFile], report: &mut Report) {
                 report.fail(
                     name,
                     format!("{path} cannot be read: {error}"),
-                    "put it there, or correct the key",
+                    "create it, or fix the key",
                 );
                 continue;
             }
             Ok(meta) if !meta.is_file() => {
-                report.fail(name, format!("{path} is no file"), "correct the key");
+                report.fail(name, format!("{path} is not a file"), "fix the key");
                 continue;
             }
             Ok(meta) if meta.len() == 0 => {
-                report.fail(
-                    name,
-                    format!("{path} is empty"),
-                    "put into it what belongs there",
-                );
+                report.fail(name, format!("{path} is empty"), "add its content");
                 continue;
             }
             Ok(_) => {}
         }
-        match file.holds {
-            Holds::Words => report.pass(name, path.to_string()),
-            Holds::Certificates => certificates(&name, &file.path, SystemTime::now(), report),
-            Holds::Secret => match others_can_read(&file.path) {
-                false => report.pass(name, format!("{path}, for its owner alone")),
+        match file.content {
+            FileContent::Text => report.pass(name, path.to_string()),
+            FileContent::Certificates => certificates(&name, &file.path, SystemTime::now(), report),
+            FileContent::Secret => match others_can_read(&file.path) {
+                false => report.pass(name, format!("{path}, readable only by its owner")),
                 true => report.warn(
                     name,
-                    format!("others on this machine can read {path}"),
+                    format!("{path} is readable by other users"),
                     format!("chmod 600 {path}"),
                 ),
             },
@@ -59,8 +54,8 @@ pub(super) fn check(files: &[NamedFile], report: &mut Report) {
     }
 }
 
-/// Whether our certificate and key can be served with.
-pub(super) fn serving(server: Option<&ServerConfig>, report: &mut Report) {
+/// Checks that the server's certificate and key can be loaded.
+pub(super) fn server_certificate(server: Option<&ServerTlsConfig>, report: &mut DoctorReport) {
     let Some(server) = server else { return };
     let loaded = ServerTls::load(&TlsFiles {
         cert: server.cert.clone(),
@@ -68,8 +63,8 @@ pub(super) fn serving(server: Option<&ServerConfig>, report: &mut Report) {
         client_ca: server.client_ca.clone(),
     });
     match loaded {
-        Ok(_) => report.pass("certificate", "it can be served with, and its key fits"),
-        Err(error) => report.fail("certificate", error.to_string(), "correct [tls]"),
+        Ok(_) => report.pass("certificate", "valid, and its key matches"),
+        Err(error) => report.fail("certificate", error.to_string(), "fix [tls]"),
     }
 }
 
@@ -79,23 +74,23 @@ fn others_can_read(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
 }
 
-/// Other systems have other ways, which are not looked at.
+/// Permissions of other systems are not checked.
 #[cfg(not(unix))]
 fn others_can_read(_: &Path) -> bool {
     false
 }
 
-fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut Report) {
+fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut DoctorReport) {
     let shown = path.display();
     let mut earliest: Option<Duration> = None;
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     for found in CertificateDer::pem_file_iter(path).into_iter().flatten() {
         let parsed = found.ok().and_then(|der| Certificate::from_der(&der).ok());
         let Some(parsed) = parsed else {
-            let next = "it must be PEM, with blocks that begin -----BEGIN CERTIFICATE-----";
+            let next = "use PEM, with blocks that begin with -----BEGIN CERTIFICATE-----";
             report.fail(
                 name,
-                format!("{shown} has a part that is no certificate"),
+                format!("{shown} contains an invalid certificate"),
                 next,
             );
             return;
@@ -106,7 +101,7 @@ fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut Report) {
         if now < begins {
             report.fail(
                 name,
-                format!("{shown} is good only from {} on", day(begins)),
+                format!("{shown} is not valid before {}", format_day(begins)),
                 "set this machine's clock, or get another certificate",
             );
             return;
@@ -116,40 +111,32 @@ fn certificates(name: &str, path: &Path, now: SystemTime, report: &mut Report) {
     match earliest {
         None => report.fail(
             name,
-            format!("{shown} holds no certificate"),
-            "it must be PEM, with a block that begins -----BEGIN CERTIFICATE-----",
+            format!("{shown} contains no certificate"),
+            "use PEM, with a block that begins with -----BEGIN CERTIFICATE-----",
         ),
         Some(ends) if ends <= now => {
-            let found = format!("{shown} was good until {}", day(ends));
-            report.fail(
-                name,
-                found,
-                "renew it; a zone that runs takes up the new one",
-            );
+            let found = format!("{shown} expired on {}", format_day(ends));
+            report.fail(name, found, "renew it; a running zone reloads it");
         }
-        Some(ends) if ends <= now + SOON => {
-            let found = format!("{shown} is good until {} only", day(ends));
-            report.warn(
-                name,
-                found,
-                "renew it; a zone that runs takes up the new one",
-            );
+        Some(ends) if ends <= now + RENEW_BEFORE => {
+            let found = format!("{shown} expires soon, on {}", format_day(ends));
+            report.warn(name, found, "renew it; a running zone reloads it");
         }
-        Some(ends) => report.pass(name, format!("{shown}, good until {}", day(ends))),
+        Some(ends) => report.pass(name, format!("{shown}, valid until {}", format_day(ends))),
     }
 }
 
-fn day(at: Duration) -> String {
+fn format_day(at: Duration) -> String {
     let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
-    let whole = Timestamp::from_millis(millis).to_string();
-    whole.split('T').next().unwrap_or_default().to_owned()
+    let timestamp = Timestamp::from_millis(millis).to_string();
+    timestamp.split('T').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Report, Verdict};
+    use super::super::report::{DoctorReport, DoctorVerdict};
     use super::{certificates, check};
-    use crate::config::{Holds, NamedFile};
+    use crate::config::{FileContent, FileRef};
     use interzone_edge::tls::DevCa;
     use std::fs;
     use std::path::Path;
@@ -157,50 +144,50 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    fn verdict(path: &Path, now: SystemTime) -> Verdict {
-        let mut report = Report::default();
+    fn verdict(path: &Path, now: SystemTime) -> DoctorVerdict {
+        let mut report = DoctorReport::default();
         certificates("c", path, now, &mut report);
         assert_eq!(report.checks.len(), 1);
         report.checks[0].verdict
     }
 
     #[test]
-    fn a_certificate_is_judged_by_its_dates() {
+    fn certificate_dates_decide_verdict() {
         let folder = tempfile::tempdir().unwrap();
-        let files = DevCa::open_or_make(folder.path(), &[]).unwrap();
+        let files = DevCa::open_or_create(folder.path(), &[]).unwrap();
         let now = SystemTime::now();
-        assert_eq!(verdict(&files.cert, now), Verdict::Pass);
-        assert_eq!(verdict(&files.cert, now + 380 * DAY), Verdict::Warn);
-        assert_eq!(verdict(&files.cert, now + 400 * DAY), Verdict::Fail);
-        assert_eq!(verdict(&files.cert, now - 400 * DAY), Verdict::Fail);
+        assert_eq!(verdict(&files.cert, now), DoctorVerdict::Pass);
+        assert_eq!(verdict(&files.cert, now + 380 * DAY), DoctorVerdict::Warn);
+        assert_eq!(verdict(&files.cert, now + 400 * DAY), DoctorVerdict::Fail);
+        assert_eq!(verdict(&files.cert, now - 400 * DAY), DoctorVerdict::Fail);
         let none = folder.path().join("none.pem");
         fs::write(&none, "hello").unwrap();
-        assert_eq!(verdict(&none, now), Verdict::Fail);
+        assert_eq!(verdict(&none, now), DoctorVerdict::Fail);
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_secret_is_for_its_owner_alone() {
+    fn secret_readable_by_others_warns() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bot.txt");
         let look = || {
-            let mut report = Report::default();
-            let file = NamedFile {
+            let mut report = DoctorReport::default();
+            let file = FileRef {
                 key: "slack.bot_token_file".to_owned(),
                 path: path.clone(),
-                holds: Holds::Secret,
+                content: FileContent::Secret,
             };
             check(&[file], &mut report);
             report.checks[0].verdict
         };
-        assert_eq!(look(), Verdict::Fail, "it is not there");
+        assert_eq!(look(), DoctorVerdict::Fail, "it is not there");
         fs::write(&path, "").unwrap();
-        assert_eq!(look(), Verdict::Fail, "it is empty");
+        assert_eq!(look(), DoctorVerdict::Fail, "it is empty");
         fs::write(&path, "xoxb-1").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert_eq!(look(), Verdict::Warn);
+        assert_eq!(look(), DoctorVerdict::Warn);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(look(), Verdict::Pass);
+        assert_eq!(look(), DoctorVerdict::Pass);
     }
 }

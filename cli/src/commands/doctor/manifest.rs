@@ -1,26 +1,26 @@
-//! The manifest among the examples, held to what the code needs.
+//! Tests that the example Slack manifest matches what the code needs.
 
 use interzone_verification::slack::{EVENTS, SCOPES};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// As much of YAML as the manifest uses: maps of maps, texts, and lists of texts. Each value stands under
-/// the names on the way to it, with dots between.
-fn read(text: &str) -> BTreeMap<String, Vec<String>> {
+/// Parses the subset of YAML that the manifest uses: nested maps, strings, and lists of strings. Keys of the result
+/// are paths with dots.
+fn parse_manifest(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut path: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
-        let words = line.trim_start();
-        if words.is_empty() || words.starts_with('#') {
+        let content = line.trim_start();
+        if content.is_empty() || content.starts_with('#') {
             continue;
         }
-        let depth = line.len() - words.len();
+        let depth = line.len() - content.len();
         assert_eq!(depth % 2, 0, "{line}");
-        let (key, value) = match words.strip_prefix("- ") {
+        let (key, value) = match content.strip_prefix("- ") {
             Some(item) => (None, item),
             None => {
-                let (key, value) = words.split_once(':').unwrap();
+                let (key, value) = content.split_once(':').unwrap();
                 (Some(key), value.trim())
             }
         };
@@ -44,10 +44,10 @@ fn sorted(list: &[impl ToString]) -> Vec<String> {
 }
 
 #[test]
-fn fault_9_the_manifest_asks_for_what_the_code_needs() {
+fn fault_9_manifest_has_required_scopes_and_events() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let text = fs::read_to_string(root.join("examples/slack-manifest.yaml")).unwrap();
-    let manifest = read(&text);
+    let manifest = parse_manifest(&text);
     let list = |path: &str| sorted(&manifest[path]);
     assert_eq!(list("oauth_config.scopes.bot"), sorted(SCOPES));
     assert_eq!(
@@ -79,7 +79,7 @@ fn fault_9_the_manifest_asks_for_what_the_code_needs() {
     ] {
         assert_eq!(one(path), value, "{path}");
     }
-    // What the original's manifest lacked, without which private places and conversations are deaf.
+    // Scopes that the original's manifest lacked; without them, private channels and direct messages do not work.
     for scope in ["im:read", "groups:read", "mpim:read", "files:read"] {
         assert!(SCOPES.contains(&scope), "{scope}");
     }

@@ -1,23 +1,23 @@
-//! What was looked at, what was found, and what to do about it. Nothing is looked at here.
+//! Report of checks, with results and suggested fixes.
 
 use crate::output;
 use crate::printable;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// How a look ended.
+/// Verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum DoctorVerdict {
     Pass,
     Warn,
     Fail,
-    /// It could not be looked at.
+    /// The check could not be run.
     Skip,
 }
 
-impl Verdict {
-    fn word(self) -> &'static str {
+impl DoctorVerdict {
+    fn label(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Warn => "warn",
@@ -27,35 +27,35 @@ impl Verdict {
     }
 }
 
-/// One look. Found and next may quote others: they are made printable when they are told.
+/// Result of one check. `found` and `next` may contain untrusted text, which is escaped on output.
 #[derive(Debug, Serialize)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     pub(super) name: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: DoctorVerdict,
     pub(super) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }
 
-/// All looks, in the order in which they were made.
+/// Results of all checks, in order.
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) checks: Vec<Check>,
+pub(super) struct DoctorReport {
+    pub(super) checks: Vec<DoctorCheck>,
 }
 
-/// The sum, as programs read it.
+/// JSON output of the report.
 #[derive(Serialize)]
-struct Sum<'a> {
-    checks: &'a [Check],
+struct ReportJson<'a> {
+    checks: &'a [DoctorCheck],
     passed: usize,
     warned: usize,
     failed: usize,
     skipped: usize,
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn pass(&mut self, name: impl Into<String>, found: impl Into<String>) {
-        self.add(name, Verdict::Pass, found, None);
+        self.add(name, DoctorVerdict::Pass, found, None);
     }
 
     pub(super) fn warn(
@@ -64,7 +64,7 @@ impl Report {
         found: impl Into<String>,
         next: impl Into<String>,
     ) {
-        self.add(name, Verdict::Warn, found, Some(next.into()));
+        self.add(name, DoctorVerdict::Warn, found, Some(next.into()));
     }
 
     pub(super) fn fail(
@@ -73,7 +73,7 @@ impl Report {
         found: impl Into<String>,
         next: impl Into<String>,
     ) {
-        self.add(name, Verdict::Fail, found, Some(next.into()));
+        self.add(name, DoctorVerdict::Fail, found, Some(next.into()));
     }
 
     pub(super) fn skip(
@@ -82,17 +82,17 @@ impl Report {
         found: impl Into<String>,
         next: impl Into<String>,
     ) {
-        self.add(name, Verdict::Skip, found, Some(next.into()));
+        self.add(name, DoctorVerdict::Skip, found, Some(next.into()));
     }
 
     fn add(
         &mut self,
         name: impl Into<String>,
-        verdict: Verdict,
+        verdict: DoctorVerdict,
         found: impl Into<String>,
         next: Option<String>,
     ) {
-        self.checks.push(Check {
+        self.checks.push(DoctorCheck {
             name: name.into(),
             verdict,
             found: found.into(),
@@ -100,29 +100,29 @@ impl Report {
         });
     }
 
-    pub(super) fn count(&self, verdict: Verdict) -> usize {
-        let of = |check: &&Check| check.verdict == verdict;
-        self.checks.iter().filter(of).count()
+    pub(super) fn count(&self, verdict: DoctorVerdict) -> usize {
+        let matches = |check: &&DoctorCheck| check.verdict == verdict;
+        self.checks.iter().filter(matches).count()
     }
 
     pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let sum = Sum {
+        let json = ReportJson {
             checks: &self.checks,
-            passed: self.count(Verdict::Pass),
-            warned: self.count(Verdict::Warn),
-            failed: self.count(Verdict::Fail),
-            skipped: self.count(Verdict::Skip),
+            passed: self.count(DoctorVerdict::Pass),
+            warned: self.count(DoctorVerdict::Warn),
+            failed: self.count(DoctorVerdict::Fail),
+            skipped: self.count(DoctorVerdict::Skip),
         };
-        output::write_json(out, &sum)
+        output::write_json(out, &json)
     }
 
-    /// A line for each look, and one for all.
+    /// Writes a line per check and a summary.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         for check in &self.checks {
             write!(
                 out,
                 "{}  {}: {}",
-                check.verdict.word(),
+                check.verdict.label(),
                 printable::text(&check.name),
                 printable::text(&check.found)
             )?;
@@ -133,22 +133,22 @@ impl Report {
         }
         writeln!(
             out,
-            "\n{} passed, {} to look at, {} failed, {} that cannot be checked from here",
-            self.count(Verdict::Pass),
-            self.count(Verdict::Warn),
-            self.count(Verdict::Fail),
-            self.count(Verdict::Skip),
+            "\n{} passed, {} warnings, {} failed, {} skipped",
+            self.count(DoctorVerdict::Pass),
+            self.count(DoctorVerdict::Warn),
+            self.count(DoctorVerdict::Fail),
+            self.count(DoctorVerdict::Skip),
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Report;
+    use super::DoctorReport;
 
     #[test]
-    fn a_line_each_and_what_to_do() {
-        let mut report = Report::default();
+    fn report_has_line_per_check_with_advice() {
+        let mut report = DoctorReport::default();
         report.pass("store", "answers");
         report.fail("clock", "an \u{1b}hour off", "set it");
         let mut out = Vec::new();
@@ -161,7 +161,7 @@ mod tests {
             lines.get(1).unwrap().ends_with("hour off → set it"),
             "{text}"
         );
-        assert!(text.contains("1 passed, 0 to look at, 1 failed"), "{text}");
+        assert!(text.contains("1 passed, 0 warnings, 1 failed"), "{text}");
         let mut out = Vec::new();
         report.write_json(&mut out).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();

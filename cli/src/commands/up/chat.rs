@@ -1,18 +1,17 @@
-//! The chat of `interzone up`: a Slack workspace on this machine, or a real one, and the Verification Zone that it
-//! speaks to.
+//! The chat of `interzone up`: a local Slack workspace or a real one, and its Verification Zone.
 //!
-//! Between the zones there is HTTPS with a token of its own, and events are signed, as anywhere. What is said
-//! in the workspace is kept in memory alone.
+//! The zones use HTTPS and a token between them, and events are signed, as in production. Messages of the local
+//! workspace are held in memory only.
 
-use super::small_toml;
-use crate::config::{SlackAround, VerifyConfig};
+use super::format_toml;
+use crate::config::{DetectedSlack, VerificationZoneConfig};
 use crate::exit::Failure;
-use crate::private;
-use crate::wiring::{StartError, Verifying, whose_token, zone_scopes};
+use crate::private_file;
+use crate::wiring::{StartError, VerificationServer, required_scopes, token_owner};
 use interzone_edge::Secret;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, Clients, Grant, Keep, NewClient};
-use interzone_edge::tls::Trust;
+use interzone_edge::issuer::{AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClients};
+use interzone_edge::tls::TrustRoots;
 use interzone_playground::{Playground, PlaygroundError, PlaygroundOptions, seed};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,71 +19,71 @@ use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Who the Verification Zone is to the Execution Zone.
-const CLIENT: &str = "verification";
-/// Where that client's secret is kept, in the folder.
-const SECRET: &str = "verification.secret";
-/// What the workspace and the zone share.
-const SIGNING: &str = "slack-signing.secret";
-const BOT: &str = "slack-bot.secret";
-/// Where a zone for a real Slack keeps everything.
-const STORE: &str = "sqlite:slack.db";
-/// Where the zone and the page are, if nobody else is there.
+/// OAuth2 client id of the Verification Zone.
+const CLIENT_ID: &str = "verification";
+/// File with that client's secret, in the folder.
+const CLIENT_SECRET_FILE: &str = "verification.secret";
+/// Secrets shared by the workspace and the zone.
+const SIGNING_SECRET_FILE: &str = "slack-signing.secret";
+const BOT_TOKEN_FILE: &str = "slack-bot.secret";
+/// Store of a zone for a real Slack workspace.
+const SLACK_STORE_URL: &str = "sqlite:slack.db";
+/// Default ports of the zone and the chat page, if they are free.
 const ZONE_PORT: u16 = 8444;
 const PAGE_PORT: u16 = 8445;
 
-/// Where people ask, and the zone behind it.
+/// A Slack workspace and its Verification Zone.
 pub(super) struct Chat {
-    /// None if it is a real Slack.
+    /// The local workspace; `None` for a real one.
     playground: Option<Playground>,
-    workspace: Option<Workspace>,
-    zone: Verifying,
+    workspace: Option<SlackWorkspace>,
+    zone: VerificationServer,
 }
 
-/// A workspace of the real Slack.
+/// A real Slack workspace.
 #[derive(Debug, Serialize)]
-pub(super) struct Workspace {
+pub(super) struct SlackWorkspace {
     pub(super) team: String,
     pub(super) name: String,
-    /// What the bot is called there.
+    /// The bot's user name.
     pub(super) bot: String,
-    /// Whether we open a socket to it.
+    /// True for Socket Mode.
     pub(super) socket: bool,
 }
 
-/// Where everything of `interzone up` is.
-pub(super) struct Place<'a> {
+/// Folder and addresses of `interzone up`.
+pub(super) struct UpPaths<'a> {
     pub(super) folder: &'a Path,
-    /// The Execution Zone.
+    /// URL of the Execution Zone.
     pub(super) url: &'a str,
-    /// Whether any port will do, or the usual ones should be tried first.
+    /// True if any port may be used instead of the default ones.
     pub(super) any_port: bool,
 }
 
 impl Chat {
-    /// Starts a workspace of our own and its zone, and introduces them to each other and to the Execution
-    /// Zone.
+    /// Starts a local workspace and its zone, and connects them to each other and to the Execution Zone.
     ///
     /// # Errors
-    /// Something that they need is not there.
-    pub(super) async fn of_our_own(
-        place: &Place<'_>,
-        keep: Arc<dyn Keep>,
+    /// A port, file or credential is not available.
+    pub(super) async fn start_local(
+        paths: &UpPaths<'_>,
+        store: Arc<dyn IssuerStore>,
     ) -> Result<Self, Failure> {
-        introduce(place.folder, keep).await?;
+        ensure_client(paths.folder, store).await?;
         let signing = Uuid::new_v4().simple().to_string();
         let bot = format!("xoxb-playground-{}", Uuid::new_v4().simple());
-        write(place.folder, SIGNING, &signing)?;
-        write(place.folder, BOT, &bot)?;
-        let trust = Trust::system_and(&[place.folder.join("ca.pem")]).map_err(StartError::Tls)?;
+        write_secret(paths.folder, SIGNING_SECRET_FILE, &signing)?;
+        write_secret(paths.folder, BOT_TOKEN_FILE, &bot)?;
+        let trust = TrustRoots::system_and_files(&[paths.folder.join("ca.pem")])
+            .map_err(StartError::Tls)?;
         let options = PlaygroundOptions {
             signing_secret: Secret::new(signing),
             bot_token: Secret::new(bot),
             trust,
             ..PlaygroundOptions::default()
         };
-        let playground = workspace(options, place.any_port).await?;
-        let zone = zone(place, &our_own(&playground.api_url())).await?;
+        let playground = start_playground(options, paths.any_port).await?;
+        let zone = start_zone(paths, &local_slack_toml(&playground.api_url())).await?;
         let url = zone.public_url();
         playground
             .send_to(
@@ -99,33 +98,33 @@ impl Chat {
         })
     }
 
-    /// Starts a zone for the Slack whose tokens are in the environment. Whoever has them may let people of
-    /// that workspace ask, and nobody else.
+    /// Starts a zone for the Slack workspace whose tokens are in the environment. Only members of that workspace may
+    /// ask.
     ///
     /// # Errors
-    /// Slack does not take the tokens, or something that the zone needs is not there.
-    pub(super) async fn of_slack(
-        around: SlackAround,
-        place: &Place<'_>,
-        keep: Arc<dyn Keep>,
+    /// Slack rejects the tokens, or a port, file or credential is not available.
+    pub(super) async fn start_for_slack(
+        detected: DetectedSlack,
+        paths: &UpPaths<'_>,
+        store: Arc<dyn IssuerStore>,
     ) -> Result<Self, Failure> {
-        introduce(place.folder, keep).await?;
-        let slack = around.to_toml();
-        let found = whose_token(&config(place, &slack, 0)?).await?;
+        ensure_client(paths.folder, store).await?;
+        let slack = detected.to_toml();
+        let found = token_owner(&zone_config(paths, &slack, 0)?).await?;
         let team = found.team_id.as_str();
-        let policy = small_toml(&[
-            // What waits for our own workspace is nothing for this one.
-            ("store", "url", STORE),
+        let policy = format_toml(&[
+            // A separate store, so that work queued for the local workspace is not picked up.
+            ("store", "url", SLACK_STORE_URL),
             ("policy", "teams", team),
             ("policy", "channels", "*"),
             ("policy", "users", "*"),
         ]);
-        let zone = zone(place, &(slack + &policy)).await?;
-        let workspace = Workspace {
+        let zone = start_zone(paths, &(slack + &policy)).await?;
+        let workspace = SlackWorkspace {
             team: team.to_owned(),
             name: found.team.unwrap_or_default(),
             bot: found.user.unwrap_or_default(),
-            socket: around == SlackAround::Socket,
+            socket: detected == DetectedSlack::Socket,
         };
         Ok(Self {
             playground: None,
@@ -134,124 +133,140 @@ impl Chat {
         })
     }
 
-    /// The page, for a browser, if it is a workspace of our own.
+    /// Returns the URL of the chat page of a local workspace.
     pub(super) fn page(&self) -> Option<String> {
         self.playground.as_ref().map(Playground::url)
     }
 
-    /// The workspace of the real Slack, if it is one.
-    pub(super) fn workspace(&self) -> Option<&Workspace> {
+    /// Returns the real Slack workspace, if one is used.
+    pub(super) fn workspace(&self) -> Option<&SlackWorkspace> {
         self.workspace.as_ref()
     }
 
-    /// The Verification Zone.
+    /// Returns the URL of the Verification Zone.
     pub(super) fn zone_url(&self) -> &str {
         self.zone.public_url()
     }
 
-    /// Waits until the store of its zone cannot go on in this process, and says why.
+    /// Waits until the zone's store has failed for good, and returns the reason.
     pub(super) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
         self.zone.store_failed()
     }
 
-    /// Ends both in order.
-    pub(super) async fn wind_up(self) {
-        // The zone first: what it still has to say needs somebody to say it to.
-        self.zone.wind_up().await;
+    /// Shuts down the zone and the workspace.
+    pub(super) async fn shutdown(self) {
+        // The zone first: it may still have messages to post to the workspace.
+        self.zone.shut_down().await;
         if let Some(playground) = self.playground {
             playground.stop().await;
         }
     }
 }
 
-/// Sees to it that the zone is a client of the built-in issuer, and that the folder has its secret.
-async fn introduce(folder: &Path, keep: Arc<dyn Keep>) -> Result<(), Failure> {
-    let clients = Clients::new(keep, Clock::machine());
-    let known = clients.get(CLIENT).await.map_err(StartError::Account)?;
-    let scopes: Vec<String> = zone_scopes().into_iter().map(str::to_owned).collect();
-    if let Some(known) = known {
-        let may = scopes.iter().all(|scope| known.scopes.contains(scope));
-        if may && folder.join(SECRET).is_file() {
+/// Ensures that the zone is a client of the built-in issuer and that the folder has its secret.
+async fn ensure_client(folder: &Path, store: Arc<dyn IssuerStore>) -> Result<(), Failure> {
+    let clients = OAuthClients::new(store, Clock::system());
+    let existing = clients.get(CLIENT_ID).await.map_err(StartError::Account)?;
+    let scopes: Vec<String> = required_scopes().into_iter().map(str::to_owned).collect();
+    if let Some(existing) = existing {
+        let is_sufficient = scopes.iter().all(|scope| existing.scopes.contains(scope));
+        if is_sufficient && folder.join(CLIENT_SECRET_FILE).is_file() {
             return Ok(());
         }
-        clients.remove(CLIENT).await.map_err(StartError::Account)?;
+        clients
+            .remove(CLIENT_ID)
+            .await
+            .map_err(StartError::Account)?;
     }
-    let new = NewClient {
-        id: Some(CLIENT.to_owned()),
+    let new = NewOAuthClient {
+        id: Some(CLIENT_ID.to_owned()),
         name: "Verification Zone".to_owned(),
         scopes,
-        grants: vec![Grant::ClientCredentials],
-        ..NewClient::default()
+        grants: vec![GrantType::ClientCredentials],
+        ..NewOAuthClient::default()
     };
     let added = clients.add(new).await.map_err(StartError::Account)?;
     let Some(secret) = added.secret else {
         return Err(StartError::Account(AccountError::Grants).into());
     };
-    write(folder, SECRET, secret.expose())
+    write_secret(folder, CLIENT_SECRET_FILE, secret.expose())
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
+fn write_secret(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = folder.join(name);
-    private::replace(&path, text).map_err(|error| Failure::Save(path, error))
+    private_file::replace(&path, text).map_err(|error| Failure::Save(path, error))
 }
 
-async fn workspace(options: PlaygroundOptions, any_port: bool) -> Result<Playground, StartError> {
-    let at = |port| PlaygroundOptions {
+async fn start_playground(
+    options: PlaygroundOptions,
+    any_port: bool,
+) -> Result<Playground, StartError> {
+    let with_port = |port| PlaygroundOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         ..options.clone()
     };
-    let usual = if any_port { 0 } else { PAGE_PORT };
-    match Playground::start(at(usual)).await {
-        Err(PlaygroundError::Bind { .. }) if usual != 0 => Ok(Playground::start(at(0)).await?),
+    let default_port = if any_port { 0 } else { PAGE_PORT };
+    match Playground::start(with_port(default_port)).await {
+        Err(PlaygroundError::Bind { .. }) if default_port != 0 => {
+            Ok(Playground::start(with_port(0)).await?)
+        }
         started => Ok(started?),
     }
 }
 
-async fn zone(place: &Place<'_>, slack: &str) -> Result<Verifying, Failure> {
-    let start = async |port: u16| -> Result<Verifying, Failure> {
-        let config = config(place, slack, port)?;
-        Ok(Verifying::start(config, "INTERZONE__VERIFICATION__LISTEN").await?)
+async fn start_zone(paths: &UpPaths<'_>, slack: &str) -> Result<VerificationServer, Failure> {
+    let start = async |port: u16| -> Result<VerificationServer, Failure> {
+        let config = zone_config(paths, slack, port)?;
+        Ok(VerificationServer::start(config, "INTERZONE__VERIFICATION__LISTEN").await?)
     };
-    let usual = if place.any_port { 0 } else { ZONE_PORT };
-    match start(usual).await {
-        Err(Failure::Start(StartError::AddressInUse { .. })) if usual != 0 => start(0).await,
+    let default_port = if paths.any_port { 0 } else { ZONE_PORT };
+    match start(default_port).await {
+        Err(Failure::Start(StartError::AddressInUse { .. })) if default_port != 0 => start(0).await,
         started => started,
     }
 }
 
-/// What the zone of our own workspace is told of it.
-fn our_own(api_url: &str) -> String {
-    let mut text = small_toml(&[
+/// Returns the configuration of the zone for the local workspace.
+fn local_slack_toml(api_url: &str) -> String {
+    let mut text = format_toml(&[
         ("store", "url", "sqlite:verification.db"),
         ("slack", "api_url", api_url),
-        ("slack", "signing_secret_file", SIGNING),
-        ("slack", "bot_token_file", BOT),
+        ("slack", "signing_secret_file", SIGNING_SECRET_FILE),
+        ("slack", "bot_token_file", BOT_TOKEN_FILE),
         ("policy", "teams", seed::TEAM),
         ("policy", "channels", "*"),
     ]);
-    // Somebody is left out, so that it can be seen how it is to be refused.
+    // One user is not listed, to demonstrate a denied request.
     let users = toml::Value::from(vec![seed::HANA, seed::ALEX]);
     text.push_str(&format!("policy.users = {users}\n"));
     text
 }
 
-fn config(place: &Place<'_>, slack: &str, port: u16) -> Result<VerifyConfig, Failure> {
-    let mut text = small_toml(&[
+fn zone_config(
+    paths: &UpPaths<'_>,
+    slack: &str,
+    port: u16,
+) -> Result<VerificationZoneConfig, Failure> {
+    let mut text = format_toml(&[
         ("audit", "file", "slack-audit.log"),
         ("tls", "cert", "cert.pem"),
         ("tls", "key", "key.pem"),
         ("tls", "trust", "ca.pem"),
         ("verification", "listen", &format!("127.0.0.1:{port}")),
-        ("verification", "execution_url", place.url),
-        ("verification", "grace", "2s"),
-        ("verification.oauth", "client_id", CLIENT),
-        ("verification.oauth", "client_secret_file", SECRET),
+        ("verification", "execution_url", paths.url),
+        ("verification", "shutdown_grace", "2s"),
+        ("verification.oauth", "client_id", CLIENT_ID),
+        (
+            "verification.oauth",
+            "client_secret_file",
+            CLIENT_SECRET_FILE,
+        ),
         (
             "verification.oauth",
             "token_url",
-            &format!("{}/oauth2/token", place.url),
+            &format!("{}/oauth2/token", paths.url),
         ),
     ]);
     text.push_str(slack);
-    Ok(VerifyConfig::made_up(&text, place.folder)?)
+    Ok(VerificationZoneConfig::read_with_env(&text, paths.folder)?)
 }

@@ -1,22 +1,22 @@
-//! `kind = "llm"`: which model, where it is, and how patient we are with it.
+//! `kind = "llm"`: provider, model, credentials and timeouts.
 
 use super::Result;
-use crate::config::section::{Elsewhere, Section};
+use crate::config::section::{SecretRef, Section};
 use crate::config::url::secure_url;
 use std::fs;
 use std::time::Duration;
 use url::Url;
 
-/// The largest system prompt: a page or two, not a book.
-const MOST_SYSTEM: u64 = 256 * 1024;
+/// Size limit of a system prompt file.
+const MAX_SYSTEM_PROMPT_SIZE: u64 = 256 * 1024;
 
 /// A language model.
 #[derive(Debug)]
 pub(crate) struct LlmConfig {
     pub(crate) provider: ProviderConfig,
     pub(crate) model: String,
-    pub(crate) key: Option<Elsewhere>,
-    pub(crate) system: Option<String>,
+    pub(crate) key: Option<SecretRef>,
+    pub(crate) system_prompt: Option<String>,
     pub(crate) max_tokens: Option<u32>,
     pub(crate) temperature: Option<f32>,
     pub(crate) connect_timeout: Option<Duration>,
@@ -26,7 +26,7 @@ pub(crate) struct LlmConfig {
     pub(crate) retries: Option<u32>,
 }
 
-/// Where a model is, and how it is spoken to.
+/// Provider of a model, and its address.
 #[derive(Debug)]
 pub(crate) enum ProviderConfig {
     OpenAi {
@@ -47,22 +47,22 @@ impl LlmConfig {
     pub(super) fn read(section: &mut Section<'_>) -> Result<Self> {
         let provider = ProviderConfig::read(section)?;
         let Some(model) = section.text("model")? else {
-            return Err(section.missing("model", "name the model as its provider does"));
+            return Err(section.missing("model", "set the provider's model name"));
         };
         if model.value.trim().is_empty() {
-            return Err(model.refuse("name the model as its provider does"));
+            return Err(model.refuse("set the provider's model name"));
         }
         Ok(Self {
             provider,
             model: model.value,
-            key: section.secret_elsewhere("key", "key_file", "key_env")?,
-            system: system(section)?,
+            key: section.secret_ref("key", "key_file", "key_env")?,
+            system_prompt: system_prompt(section)?,
             max_tokens: section.number("max_tokens", 1)?,
             temperature: section.fraction("temperature", 2.0)?,
-            connect_timeout: section.time("connect_timeout")?,
-            first_token_timeout: section.time("first_token_timeout")?,
-            idle_timeout: section.time("idle_timeout")?,
-            timeout: section.time("timeout")?,
+            connect_timeout: section.duration("connect_timeout")?,
+            first_token_timeout: section.duration("first_token_timeout")?,
+            idle_timeout: section.duration("idle_timeout")?,
+            timeout: section.duration("timeout")?,
             retries: section.number("retries", 0)?,
         })
     }
@@ -70,7 +70,7 @@ impl LlmConfig {
 
 impl ProviderConfig {
     fn read(section: &mut Section<'_>) -> Result<Self> {
-        const PROVIDERS: &str = "write \"openai\" (which most servers speak), \"anthropic\" or \
+        const PROVIDERS: &str = "write \"openai\" (also for compatible servers), \"anthropic\" or \
                                  \"bedrock\"";
         let Some(provider) = section.text("provider")? else {
             return Err(section.missing("provider", PROVIDERS));
@@ -78,13 +78,13 @@ impl ProviderConfig {
         match provider.value.as_str() {
             "openai" => Ok(Self::OpenAi {
                 base_url: url(section, "base_url", Some("https://api.openai.com/v1"))?
-                    .ok_or_else(|| section.missing("base_url", "say where the model is"))?,
+                    .ok_or_else(|| section.missing("base_url", "set the provider's URL"))?,
                 native_files: section.flag("native_files")?.unwrap_or(false),
                 images: section.flag("images")?.unwrap_or(true),
             }),
             "anthropic" => Ok(Self::Anthropic {
                 base_url: url(section, "base_url", Some("https://api.anthropic.com"))?
-                    .ok_or_else(|| section.missing("base_url", "say where the model is"))?,
+                    .ok_or_else(|| section.missing("base_url", "set the provider's URL"))?,
             }),
             "bedrock" => {
                 let endpoint = url(section, "endpoint", None)?;
@@ -97,9 +97,9 @@ impl ProviderConfig {
                         })
                     }
                     Some(region) => {
-                        Err(region.refuse("write a region of AWS, as in \"eu-central-1\""))
+                        Err(region.refuse("write an AWS region, as in \"eu-central-1\""))
                     }
-                    None => Err(section.missing("region", "say in which region the model is")),
+                    None => Err(section.missing("region", "set the model's AWS region")),
                 }
             }
             _ => Err(provider.refuse(PROVIDERS)),
@@ -107,9 +107,9 @@ impl ProviderConfig {
     }
 }
 
-fn url(section: &mut Section<'_>, key: &'static str, usual: Option<&str>) -> Result<Option<Url>> {
+fn url(section: &mut Section<'_>, key: &'static str, default: Option<&str>) -> Result<Option<Url>> {
     let Some(found) = section.text(key)? else {
-        return Ok(usual.and_then(|usual| Url::parse(usual).ok()));
+        return Ok(default.and_then(|usual| Url::parse(usual).ok()));
     };
     let url = secure_url(&found, "a model")?;
     let bare = url.username().is_empty() && url.password().is_none();
@@ -119,24 +119,24 @@ fn url(section: &mut Section<'_>, key: &'static str, usual: Option<&str>) -> Res
     Ok(Some(url))
 }
 
-/// What the model is told first: here, or in a file.
-fn system(section: &mut Section<'_>) -> Result<Option<String>> {
-    let here = section.text("system")?;
-    let Some(named) = section.named_path("system_file")? else {
-        return Ok(here.map(|found| found.value));
+/// Reads the system prompt, inline or from a file.
+fn system_prompt(section: &mut Section<'_>) -> Result<Option<String>> {
+    let inline = section.text("system")?;
+    let Some(file) = section.path_value("system_file")? else {
+        return Ok(inline.map(|found| found.value));
     };
-    if here.is_some() {
-        return Err(named.refuse("`system` is set too; keep one of the two"));
+    if inline.is_some() {
+        return Err(file.refuse("`system` is set too; keep one of the two"));
     }
-    let path = &named.value;
+    let path = &file.value;
     let text = fs::metadata(path).and_then(|meta| {
-        if meta.len() > MOST_SYSTEM {
-            return Err(std::io::Error::other("it is too large for a system prompt"));
+        if meta.len() > MAX_SYSTEM_PROMPT_SIZE {
+            return Err(std::io::Error::other("too large for a system prompt"));
         }
         fs::read_to_string(path)
     });
     match text {
         Ok(text) => Ok(Some(text)),
-        Err(error) => Err(named.refuse(format!("{} cannot be read: {error}", path.display()))),
+        Err(error) => Err(file.refuse(format!("{} cannot be read: {error}", path.display()))),
     }
 }

@@ -1,32 +1,32 @@
-//! `kind = "remote"`: where somebody else's agent is, and how we prove who we are there.
+//! `kind = "remote"`: address of and credentials for an agent on another server.
 
 use super::Result;
-use crate::config::section::{Elsewhere, Section};
+use crate::config::section::{SecretRef, Section};
 use crate::config::url::secure_url;
 use interzone_execution::agents::RemoteDialect;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
-/// Somebody else's agent.
+/// An agent on another server.
 #[derive(Debug)]
 pub(crate) struct RemoteConfig {
-    pub(crate) place: PeerPlace,
+    pub(crate) address: PeerAddress,
     pub(crate) dialect: RemoteDialect,
-    pub(crate) proof: ProofConfig,
-    /// The peer's agent that is wanted.
+    pub(crate) credentials: PeerCredentials,
+    /// Id of the agent on the peer.
     pub(crate) assign_to: Option<String>,
-    /// The CA that proves the peer.
+    /// CA that the peer's certificate is verified with.
     pub(crate) ca: Option<PathBuf>,
-    pub(crate) poll: Option<Duration>,
+    pub(crate) poll_interval: Option<Duration>,
 }
 
-/// Where it is.
+/// Address of a remote agent.
 #[derive(Debug)]
-pub(crate) enum PeerPlace {
-    /// At this address.
+pub(crate) enum PeerAddress {
+    /// HTTPS URL.
     Url(Url),
-    /// In a runtime of AgentCore.
+    /// AgentCore runtime.
     Runtime {
         arn: String,
         qualifier: Option<String>,
@@ -34,24 +34,24 @@ pub(crate) enum PeerPlace {
     },
 }
 
-/// How we prove who we are.
+/// Credentials for a remote agent.
 #[derive(Debug)]
-pub(crate) enum ProofConfig {
-    /// By a token that somebody gave us.
-    Token(Elsewhere),
-    /// By tokens that we fetch.
+pub(crate) enum PeerCredentials {
+    /// A fixed bearer token.
+    Token(SecretRef),
+    /// OAuth2 client credentials.
     Client {
         id: String,
-        secret: Elsewhere,
+        secret: SecretRef,
         token_url: Option<Url>,
     },
-    /// Not at all.
+    /// No credentials.
     None,
 }
 
 impl RemoteConfig {
     pub(super) fn read(section: &mut Section<'_>) -> Result<Self> {
-        let place = PeerPlace::read(section)?;
+        let place = PeerAddress::read(section)?;
         let dialect = match section.text("dialect")? {
             None => RemoteDialect::default(),
             Some(found) => match found.value.as_str() {
@@ -62,26 +62,26 @@ impl RemoteConfig {
         };
         let assign_to = section.text("assign_to")?;
         if let (Some(found), RemoteDialect::Zone) = (&assign_to, dialect) {
-            return Err(found.refuse("only `dialect = \"acp\"` has a word for it; remove it"));
+            return Err(found.refuse("only supported with `dialect = \"acp\"`; remove it"));
         }
         Ok(Self {
-            place,
+            address: place,
             dialect,
-            proof: ProofConfig::read(section)?,
+            credentials: PeerCredentials::read(section)?,
             assign_to: assign_to.map(|found| found.value),
             ca: section.path("ca")?,
-            poll: section.time("poll")?,
+            poll_interval: section.duration("poll_interval")?,
         })
     }
 }
 
-impl PeerPlace {
+impl PeerAddress {
     fn read(section: &mut Section<'_>) -> Result<Self> {
         match (section.text("url")?, section.text("runtime")?) {
             (Some(url), None) => Ok(Self::Url(secure_url(&url, "an agent")?)),
             (None, Some(runtime)) => {
                 if !runtime.value.starts_with("arn:") {
-                    return Err(runtime.refuse("write the ARN of a runtime of AgentCore"));
+                    return Err(runtime.refuse("write the ARN of an AgentCore runtime"));
                 }
                 let endpoint = match section.text("endpoint")? {
                     Some(found) => Some(secure_url(&found, "a platform")?),
@@ -95,16 +95,16 @@ impl PeerPlace {
                 })
             }
             (Some(url), Some(_)) => Err(url.refuse("`runtime` is set too; keep one of the two")),
-            (None, None) => Err(section.missing("url", "say where the agent is")),
+            (None, None) => Err(section.missing("url", "set the agent's URL, or `runtime`")),
         }
     }
 }
 
-impl ProofConfig {
+impl PeerCredentials {
     fn read(section: &mut Section<'_>) -> Result<Self> {
-        let token = section.secret_elsewhere("token", "token_file", "token_env")?;
+        let token = section.secret_ref("token", "token_file", "token_env")?;
         let secret =
-            section.secret_elsewhere("client_secret", "client_secret_file", "client_secret_env")?;
+            section.secret_ref("client_secret", "client_secret_file", "client_secret_env")?;
         let token_url = match section.text("token_url")? {
             Some(found) => Some(secure_url(&found, "an issuer")?),
             None => None,
@@ -117,11 +117,11 @@ impl ProofConfig {
                 secret,
                 token_url,
             }),
-            (Some(id), None, None) => Err(id.refuse(
-                "it needs `client_secret_file`, or `client_secret_env` with the name of a variable",
-            )),
+            (Some(id), None, None) => {
+                Err(id.refuse("requires `client_secret_file` or `client_secret_env`"))
+            }
             (None, Some(_), _) => {
-                Err(section.missing("client_id", "the secret is worth nothing without it"))
+                Err(section.missing("client_id", "the secret cannot be used without it"))
             }
             (None, None, Some(token)) => Ok(Self::Token(token)),
             (None, None, None) => Ok(Self::None),

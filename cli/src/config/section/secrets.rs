@@ -1,49 +1,50 @@
-//! Secrets in a configuration: written there, or kept elsewhere and only named.
+//! Secrets in a configuration: inline values, files and environment variables.
 
-use super::{A_PATH, Found, Result, Section, text_of};
+use super::{ConfigValue, EXPECTED_PATH, Result, Section, into_text};
 use crate::config;
 use interzone_edge::Secret;
 use std::fs;
 
-/// A key file is a line; anything larger was named by mistake.
-const MOST_SECRET: u64 = 64 * 1024;
+/// Size limit of a secret file. A secret is one line; a larger file was named by mistake.
+const MAX_SECRET_FILE_SIZE: u64 = 64 * 1024;
 
-/// A secret that is kept elsewhere, and where that is. Whoever needs it says if it is not there.
+/// A secret stored outside the configuration file, and its location. The user of the secret reports it if
+/// it is missing.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct SecretRef {
     pub(crate) secret: Option<Secret>,
-    pub(crate) place: String,
+    pub(crate) location: String,
 }
 
 impl Section<'_> {
-    /// A secret: in `key`, or in the file that `key_file` names.
+    /// Reads a secret from `key`, or from the file that `key_file` names.
     pub(in crate::config) fn secret(
         &mut self,
         key: &'static str,
         key_file: &'static str,
     ) -> Result<Option<Secret>> {
-        let here = self.text(key)?;
-        let file = self.take(key_file, A_PATH, text_of)?;
-        match (here, file) {
+        let inline = self.text(key)?;
+        let file = self.take(key_file, EXPECTED_PATH, into_text)?;
+        match (inline, file) {
             (Some(_), Some(file)) => {
                 Err(file.refuse(format!("`{key}` is set too; keep one of the two")))
             }
             (Some(here), None) if here.value.is_empty() => {
-                Err(here.refuse("it is empty; write a secret, or remove the key"))
+                Err(here.refuse("must not be empty; set a secret, or remove the key"))
             }
             (Some(here), None) => Ok(Some(Secret::new(here.value))),
-            (None, Some(file)) => self.secret_in(&file).map(Some),
+            (None, Some(file)) => self.read_secret_file(&file).map(Some),
             (None, None) => Ok(None),
         }
     }
 
-    /// The secret in a file that was named.
-    pub(in crate::config) fn secret_in(&self, file: &Found<String>) -> Result<Secret> {
+    /// Reads the secret from a file.
+    pub(in crate::config) fn read_secret_file(&self, file: &ConfigValue<String>) -> Result<Secret> {
         let path = self.folder.join(&file.value);
         let size = fs::metadata(&path).map(|meta| meta.len());
         let text = match size {
-            Ok(size) if size > MOST_SECRET => {
-                return Err(file.refuse("that file is too large to be a secret"));
+            Ok(size) if size > MAX_SECRET_FILE_SIZE => {
+                return Err(file.refuse("the file is too large for a secret"));
             }
             Ok(_) => fs::read_to_string(&path),
             Err(error) => Err(error),
@@ -56,37 +57,37 @@ impl Section<'_> {
         }
     }
 
-    /// A secret that is kept elsewhere and must be there if a place is named for it.
-    pub(in crate::config) fn kept_secret(
+    /// Reads a secret from outside the configuration; an error if a location is set but contains no secret.
+    pub(in crate::config) fn external_secret(
         &mut self,
-        here: &'static str,
+        inline: &'static str,
         file: &'static str,
         variable: &'static str,
     ) -> Result<Option<Secret>> {
-        match self.secret_elsewhere(here, file, variable)? {
+        match self.secret_ref(inline, file, variable)? {
             None => Ok(None),
-            Some(Elsewhere {
+            Some(SecretRef {
                 secret: Some(secret),
                 ..
             }) => Ok(Some(secret)),
-            Some(Elsewhere { place, .. }) => {
-                Err(self.refuse(format!("{place} holds no secret; put it there")))
-            }
+            Some(SecretRef {
+                location: place, ..
+            }) => Err(self.refuse(format!("{place} contains no secret; set it"))),
         }
     }
 
-    /// A secret that is kept elsewhere: in the file that `file` names, or in the variable that `variable`
-    /// names. Written here as `here`, it is refused.
-    pub(in crate::config) fn secret_elsewhere(
+    /// Reads a secret from the file that `file` names, or from the environment variable that `variable` names.
+    /// An inline secret (`inline`) is rejected.
+    pub(in crate::config) fn secret_ref(
         &mut self,
-        here: &'static str,
+        inline: &'static str,
         file: &'static str,
         variable: &'static str,
-    ) -> Result<Option<Elsewhere>> {
-        if let Some(found) = self.text(here)? {
+    ) -> Result<Option<SecretRef>> {
+        if let Some(found) = self.text(inline)? {
             return Err(found.refuse(format!(
-                "a secret is not for this file; keep it in a file of its own and name that with \
-                 `{file}`, or name the variable that holds it with `{variable}`"
+                "secrets are not allowed in this file; put it into a separate file and set `{file}`, or into \
+                 an environment variable and set `{variable}`"
             )));
         }
         let named = self.text(variable)?;
@@ -94,22 +95,21 @@ impl Section<'_> {
             return Err(named.refuse(format!("`{file}` is set too; keep one of the two")));
         }
         let Some(named) = named else {
-            let secret = self.secret(here, file)?;
-            return Ok(secret.map(|secret| Elsewhere {
-                place: format!("`{file}`"),
+            let secret = self.secret(inline, file)?;
+            return Ok(secret.map(|secret| SecretRef {
+                location: format!("`{file}`"),
                 secret: Some(secret),
             }));
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if named.value.is_empty() || !named.value.chars().all(plain) {
             return Err(named.refuse(
-                "name a variable of the environment, as in \"MODEL_KEY\"; the secret itself is \
-                 not for this file",
+                "write the name of an environment variable, as in \"MODEL_KEY\", not the secret itself",
             ));
         }
-        Ok(Some(Elsewhere {
+        Ok(Some(SecretRef {
             secret: config::variable(&named.value).map(Secret::new),
-            place: format!("the variable {}", named.value),
+            location: format!("the environment variable {}", named.value),
         }))
     }
 }

@@ -1,15 +1,15 @@
-//! A Verification Zone's configuration: what works, and every way to get it wrong.
+//! Tests of the Verification Zone's configuration: valid files, and the error message for each mistake.
 
-use super::{DEFAULTS, LEAST, root};
-use crate::config::{Config, SlackMode, VerifyConfig, Words};
+use super::{DEFAULT_CONFIG, MINIMAL_CONFIG, root};
+use crate::config::{Config, MessageLanguage, SlackMode, VerificationZoneConfig};
 use insta::assert_snapshot;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The file of the issue that asked for the zone, to the letter.
-const WHOLE: &str = r#"
+/// A complete configuration.
+const COMPLETE_CONFIG: &str = r#"
 [tls]
 cert = "cert.pem"
 key = "key.pem"
@@ -34,7 +34,7 @@ users = ["*"]
 requests_per_minute = 10
 "#;
 
-/// The files that the configurations here name.
+/// Files that the configurations refer to.
 const SECRETS: [&str; 6] = [
     "secret.txt",
     "signing.txt",
@@ -44,7 +44,7 @@ const SECRETS: [&str; 6] = [
     "token.key",
 ];
 
-fn folder() -> TempDir {
+fn folder_with_secrets() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in SECRETS {
         fs::write(folder.path().join(name), format!("hunter2-{name}\n")).unwrap();
@@ -52,32 +52,36 @@ fn folder() -> TempDir {
     folder
 }
 
-fn read_in(folder: &Path, text: &str, variables: &[(&str, &str)]) -> Result<VerifyConfig, String> {
+fn read_in(
+    folder: &Path,
+    text: &str,
+    variables: &[(&str, &str)],
+) -> Result<VerificationZoneConfig, String> {
     let variables = variables
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    VerifyConfig::read(text, variables, folder).map_err(|error| error.to_string())
+    VerificationZoneConfig::read(text, variables, folder).map_err(|error| error.to_string())
 }
 
-fn read(text: &str) -> Result<VerifyConfig, String> {
-    let folder = folder();
+fn read(text: &str) -> Result<VerificationZoneConfig, String> {
+    let folder = folder_with_secrets();
     let read = read_in(folder.path(), text, &[]);
     read.map_err(|error| error.replace(&folder.path().display().to_string(), "FOLDER"))
 }
 
 #[test]
-fn the_whole_file_means_what_it_says() {
-    let config = read(WHOLE).unwrap();
+fn complete_config_sets_all_values() {
+    let config = read(COMPLETE_CONFIG).unwrap();
     let zone = &config.verification;
     assert_eq!(zone.listen.port(), 8444);
     assert_eq!(zone.public_url.as_str(), "https://localhost:8444/");
     assert_eq!(zone.execution_url.as_str(), "https://localhost:8443/");
-    assert_eq!(zone.language, Words::Auto);
+    assert_eq!(zone.language, MessageLanguage::Auto);
     assert!(!zone.forward_bot_token);
     assert_eq!((zone.input_chars, zone.context_messages), (4000, 20));
     let token_url = zone.oauth.token_url.as_ref().unwrap();
     assert_eq!(token_url.as_str(), "https://localhost:8443/oauth2/token");
-    assert!(zone.oauth.client_secret.is("hunter2-secret.txt"));
+    assert!(zone.oauth.client_secret.ct_eq("hunter2-secret.txt"));
     let slack = &config.slack;
     assert_eq!(slack.mode, SlackMode::Events);
     assert_eq!(slack.api_url.as_str(), "https://slack.com/api/");
@@ -86,9 +90,9 @@ fn the_whole_file_means_what_it_says() {
             .signing_secret
             .as_ref()
             .unwrap()
-            .is("hunter2-signing.txt")
+            .ct_eq("hunter2-signing.txt")
     );
-    assert!(slack.bot_token.as_ref().unwrap().is("hunter2-bot.txt"));
+    assert!(slack.bot_token.as_ref().unwrap().ct_eq("hunter2-bot.txt"));
     assert!(slack.install.is_none() && !slack.follow_threads);
     assert_eq!(config.policy.teams, ["T1"]);
     assert_eq!(config.policy.users, ["*"]);
@@ -97,15 +101,15 @@ fn the_whole_file_means_what_it_says() {
 }
 
 #[test]
-fn the_example_is_loaded() {
+fn verification_example_loads() {
     let text = fs::read_to_string(root().join("examples/verification.toml")).unwrap();
     let config = read(&text).unwrap();
     assert_eq!(config.slack.auto_reply_channels, ["C0HELPDESK"]);
 }
 
 #[test]
-fn the_defaults_let_nobody_through() {
-    let (before, _) = WHOLE.split_once("[policy]").unwrap();
+fn default_policy_allows_no_one() {
+    let (before, _) = COMPLETE_CONFIG.split_once("[policy]").unwrap();
     let config = read(before).unwrap();
     let policy = &config.policy;
     for list in [&policy.teams, &policy.channels, &policy.users] {
@@ -115,8 +119,8 @@ fn the_defaults_let_nobody_through() {
 }
 
 #[test]
-fn the_defaults_name_every_key_and_the_page_tells_of_each() {
-    let (_, ours) = DEFAULTS.split_once("[verification]").unwrap();
+fn all_default_keys_are_known_and_documented() {
+    let (_, ours) = DEFAULT_CONFIG.split_once("[verification]").unwrap();
     let (ours, _) = ours.split_once("[log]").unwrap();
     let mut all = "[tls]\ncert = \"c\"\nkey = \"k\"\n[verification]".to_owned();
     let page = fs::read_to_string(root().join("docs/reference/config.md")).unwrap();
@@ -128,8 +132,11 @@ fn the_defaults_name_every_key_and_the_page_tells_of_each() {
             && !line.starts_with([' ', '['])
         {
             keys += 1;
-            let told = page.contains(&format!("| `{key}` |"));
-            assert!(told, "docs/reference/config.md says nothing of `{key}`");
+            let documented = page.contains(&format!("| `{key}` |"));
+            assert!(
+                documented,
+                "docs/reference/config.md does not describe `{key}`"
+            );
         }
     }
     assert!(keys > 25, "{keys}");
@@ -137,8 +144,8 @@ fn the_defaults_name_every_key_and_the_page_tells_of_each() {
 }
 
 #[test]
-fn an_app_that_workspaces_install_needs_no_token_of_its_own() {
-    let text = WHOLE.replace(
+fn installable_app_needs_no_bot_token() {
+    let text = COMPLETE_CONFIG.replace(
         "bot_token_file = \"bot.txt\"",
         "client_id = \"1.2\"\nclient_secret_file = \"slack-client.txt\"\ntoken_key_file = \"token.key\"",
     );
@@ -147,14 +154,14 @@ fn an_app_that_workspaces_install_needs_no_token_of_its_own() {
         install.redirect_url.as_str(),
         "https://localhost:8444/slack/oauth_redirect"
     );
-    assert!(install.token_key.is("hunter2-token.key"));
+    assert!(install.token_key.ct_eq("hunter2-token.key"));
 }
 
 #[test]
-fn socket_mode_needs_no_signing_secret_and_the_environment_may_say_all() {
-    let folder = folder();
+fn socket_mode_is_configured_from_environment() {
+    let folder = folder_with_secrets();
     let text = "[tls]\ncert = \"c\"\nkey = \"k\"\n[slack]\nmode = \"socket\"\n";
-    let said = [
+    let variables = [
         ("INTERZONE__SLACK__APP_TOKEN_FILE", "app.txt"),
         ("INTERZONE__SLACK__BOT_TOKEN_FILE", "bot.txt"),
         ("INTERZONE__SLACK__API_URL", "http://127.0.0.1:9000/api"),
@@ -164,39 +171,39 @@ fn socket_mode_needs_no_signing_secret_and_the_environment_may_say_all() {
         ),
         ("INTERZONE__POLICY__TEAMS", "T1, T2"),
     ];
-    let config = read_in(folder.path(), text, &said).unwrap();
+    let config = read_in(folder.path(), text, &variables).unwrap();
     assert_eq!(config.slack.mode, SlackMode::Socket);
     assert_eq!(config.slack.api_url.as_str(), "http://127.0.0.1:9000/api/");
     assert_eq!(config.policy.teams, ["T1", "T2"]);
 }
 
 #[test]
-fn a_file_for_both_zones_shows_neither_the_secrets_of_the_other() {
-    let both = format!("{WHOLE}[webhooks]\nsecret_file = \"nowhere\"\n");
+fn each_zone_ignores_secrets_of_the_other_zone() {
+    let both = format!("{COMPLETE_CONFIG}[webhooks]\nsecret_file = \"nowhere\"\n");
     read(&both).unwrap();
     let both = format!(
-        "{LEAST}[execution]\nlisten = \"127.0.0.1:1\"\n[slack]\nsigning_secret_file = \"nowhere\"\n"
+        "{MINIMAL_CONFIG}[execution]\nlisten = \"127.0.0.1:1\"\n[slack]\nsigning_secret_file = \"nowhere\"\n"
     );
     Config::read(&both, [], Path::new("/")).unwrap();
 }
 
 #[test]
-fn a_file_for_one_zone_says_so_to_the_other() {
-    let told = Config::read(WHOLE, [], Path::new("/"))
+fn file_for_the_other_zone_is_rejected_with_hint() {
+    let error = Config::read(COMPLETE_CONFIG, [], Path::new("/"))
         .unwrap_err()
         .to_string();
-    assert!(told.starts_with("`execution` is missing"), "{told}");
-    assert!(told.contains("interzone verify"), "{told}");
-    let told = read(LEAST).unwrap_err();
-    assert!(told.starts_with("`verification` is missing"), "{told}");
-    assert!(told.contains("interzone execute"), "{told}");
+    assert!(error.starts_with("`execution` is missing"), "{error}");
+    assert!(error.contains("interzone serve verification"), "{error}");
+    let error = read(MINIMAL_CONFIG).unwrap_err();
+    assert!(error.starts_with("`verification` is missing"), "{error}");
+    assert!(error.contains("interzone serve execution"), "{error}");
 }
 
 #[test]
-fn mistakes_are_told_by_name() {
+fn invalid_settings_are_reported_with_their_key() {
     let with = |from: &str, to: &str| {
-        assert!(WHOLE.contains(from), "{from}");
-        WHOLE.replace(from, to)
+        assert!(COMPLETE_CONFIG.contains(from), "{from}");
+        COMPLETE_CONFIG.replace(from, to)
     };
     let bot = "bot_token_file = \"bot.txt\"";
     let cases = [
@@ -208,7 +215,7 @@ fn mistakes_are_told_by_name() {
         ),
         ("\"https://localhost:8443\"", "\"http://zone.example.com\""),
         ("\"auto\"", "\"fr\""),
-        ("\"auto\"", "\"ja\"\nbudget = 30"),
+        ("\"auto\"", "\"ja\"\nanswer_timeout = 30"),
         ("\"auto\"", "\"ja\"\ninput_chars = 0"),
         ("\"auto\"", "\"ja\"\nlanguge = \"ja\""),
         ("client_secret_file = \"secret.txt\"", ""),
@@ -258,7 +265,7 @@ fn mistakes_are_told_by_name() {
         ("requests_per_minute = 10", "request_per_minute = 1"),
         ("[policy]", "[polizy]"),
     ];
-    let mut told = String::new();
+    let mut report = String::new();
     for (from, to) in cases {
         let error = read(&with(from, to)).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
@@ -266,7 +273,7 @@ fn mistakes_are_told_by_name() {
             !error.ends_with('.') && error.lines().count() == 1,
             "{error}"
         );
-        writeln!(told, "{from} -> {to}\n=> {error}\n").unwrap();
+        writeln!(report, "{from} -> {to}\n=> {error}\n").unwrap();
     }
-    assert_snapshot!(told);
+    assert_snapshot!(report);
 }

@@ -1,6 +1,6 @@
-//! A language model as an agent.
+//! Creates agents of kind `llm`.
 
-use super::{Surroundings, secret};
+use super::{AgentDeps, require_secret};
 use crate::config::{AgentConfig, LlmConfig, ProviderConfig};
 use crate::wiring::StartError;
 #[cfg(feature = "aws")]
@@ -9,37 +9,37 @@ use interzone_client::aws::AwsSigner;
 use interzone_edge::Secret;
 #[cfg(feature = "aws")]
 use interzone_execution::agents::BedrockCredentials;
-use interzone_execution::agents::{LlmAgent, LlmOptions, Provider};
+use interzone_execution::agents::{LlmAgent, LlmOptions, LlmProvider};
 use interzone_hub::Agent;
 use std::sync::Arc;
 
-pub(super) async fn make(
+pub(super) async fn create_agent(
     config: &AgentConfig,
     model: &LlmConfig,
-    around: &Surroundings<'_>,
+    deps: &AgentDeps<'_>,
 ) -> Result<Arc<dyn Agent>, StartError> {
     let provider = provider(config, model).await?;
-    let reader = around.reader.clone();
-    let usual = LlmOptions::new(config.id.clone(), provider, &model.model, reader);
+    let reader = deps.reader.clone();
+    let defaults = LlmOptions::new(config.id.clone(), provider, &model.model, reader);
     let options = LlmOptions {
-        name: config.name.clone().unwrap_or(usual.name),
-        description: config.description.clone().unwrap_or(usual.description),
+        name: config.name.clone().unwrap_or(defaults.name),
+        description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
-        system: model.system.clone(),
-        max_tokens: model.max_tokens.unwrap_or(usual.max_tokens),
+        system: model.system_prompt.clone(),
+        max_tokens: model.max_tokens.unwrap_or(defaults.max_tokens),
         temperature: model.temperature,
-        connect_timeout: model.connect_timeout.unwrap_or(usual.connect_timeout),
+        connect_timeout: model.connect_timeout.unwrap_or(defaults.connect_timeout),
         first_token_timeout: model
             .first_token_timeout
-            .unwrap_or(usual.first_token_timeout),
-        idle_timeout: model.idle_timeout.unwrap_or(usual.idle_timeout),
-        timeout: model.timeout.unwrap_or(usual.timeout),
-        retries: model.retries.unwrap_or(usual.retries),
-        concurrency: config.concurrency.unwrap_or(usual.concurrency),
-        files: around.files.clone(),
-        input: around.input.clone(),
-        trust: around.trust.clone(),
-        ..usual
+            .unwrap_or(defaults.first_token_timeout),
+        idle_timeout: model.idle_timeout.unwrap_or(defaults.idle_timeout),
+        timeout: model.timeout.unwrap_or(defaults.timeout),
+        retries: model.retries.unwrap_or(defaults.retries),
+        concurrency: config.concurrency.unwrap_or(defaults.concurrency),
+        files: deps.files.clone(),
+        input: deps.input_rules.clone(),
+        trust: deps.trust.clone(),
+        ..defaults
     };
     let agent = LlmAgent::new(options).map_err(|error| StartError::Agent {
         id: config.id.to_string(),
@@ -48,9 +48,9 @@ pub(super) async fn make(
     Ok(Arc::new(agent))
 }
 
-async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<Provider, StartError> {
+async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<LlmProvider, StartError> {
     let key = match &model.key {
-        Some(kept) => Some(secret(config, kept)?.clone()),
+        Some(reference) => Some(require_secret(config, reference)?.clone()),
         None => None,
     };
     match &model.provider {
@@ -58,18 +58,18 @@ async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<Provider, S
             base_url,
             native_files,
             images,
-        } => Ok(Provider::OpenAi {
+        } => Ok(LlmProvider::OpenAi {
             base_url: base_url.clone(),
             key,
             native_files: *native_files,
             images: *images,
         }),
-        ProviderConfig::Anthropic { base_url } => Ok(Provider::Anthropic {
+        ProviderConfig::Anthropic { base_url } => Ok(LlmProvider::Anthropic {
             base_url: base_url.clone(),
             key,
         }),
         #[cfg(feature = "aws")]
-        ProviderConfig::Bedrock { region, endpoint } => Ok(Provider::Bedrock {
+        ProviderConfig::Bedrock { region, endpoint } => Ok(LlmProvider::Bedrock {
             region: region.clone(),
             endpoint: endpoint.clone(),
             credentials: credentials(key, region).await,
@@ -81,7 +81,7 @@ async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<Provider, S
     }
 }
 
-/// A key of Bedrock's own, or else whatever credentials AWS's usual places have.
+/// Returns the Bedrock API key, or credentials from the AWS default chain.
 #[cfg(feature = "aws")]
 async fn credentials(key: Option<Secret>, region: &str) -> BedrockCredentials {
     match key {

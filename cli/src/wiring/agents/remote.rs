@@ -1,31 +1,31 @@
-//! Somebody else's agent as one of ours.
+//! Creates agents of kind `remote`.
 
-use super::secret;
-use crate::config::{AgentConfig, PeerPlace, ProofConfig, RemoteConfig};
+use super::require_secret;
+use crate::config::{AgentConfig, PeerAddress, PeerCredentials, RemoteConfig};
 use crate::wiring::StartError;
 use interzone_client::{Client, ClientCredentials, Credentials, Secret};
 use interzone_execution::agents::{RemoteAgent, RemoteOptions};
 use interzone_hub::Agent;
 use std::sync::Arc;
 
-pub(super) async fn make(
+pub(super) async fn create_agent(
     config: &AgentConfig,
     peer: &RemoteConfig,
 ) -> Result<Arc<dyn Agent>, StartError> {
-    let mut builder = match &peer.place {
-        // The configuration lets http through for this machine alone.
-        PeerPlace::Url(url) => Client::builder(url.as_str()).allow_http(url.scheme() == "http"),
+    let mut builder = match &peer.address {
+        // The configuration allows http for loopback only.
+        PeerAddress::Url(url) => Client::builder(url.as_str()).allow_http(url.scheme() == "http"),
         #[cfg(feature = "aws")]
-        PeerPlace::Runtime {
+        PeerAddress::Runtime {
             arn,
             qualifier,
             endpoint,
         } => {
-            let place = (arn.as_str(), qualifier.as_deref(), endpoint.as_ref());
-            runtime::builder(config, &peer.proof, place).await?
+            let target = (arn.as_str(), qualifier.as_deref(), endpoint.as_ref());
+            runtime::builder(config, &peer.credentials, target).await?
         }
         #[cfg(not(feature = "aws"))]
-        PeerPlace::Runtime { .. } => {
+        PeerAddress::Runtime { .. } => {
             return Err(StartError::NoAws {
                 id: config.id.to_string(),
             });
@@ -35,19 +35,19 @@ pub(super) async fn make(
     if let Some(ca) = &peer.ca {
         builder = builder.ca_file(ca);
     }
-    builder = match &peer.proof {
-        ProofConfig::None => builder,
-        ProofConfig::Token(kept) => {
-            let token = Secret::new(secret(config, kept)?.expose());
+    builder = match &peer.credentials {
+        PeerCredentials::None => builder,
+        PeerCredentials::Token(reference) => {
+            let token = Secret::new(require_secret(config, reference)?.expose());
             builder.credentials(Credentials::Bearer(token))
         }
-        ProofConfig::Client {
+        PeerCredentials::Client {
             id,
-            secret: kept,
+            secret: reference,
             token_url,
         } => {
-            let kept = Secret::new(secret(config, kept)?.expose());
-            let client = ClientCredentials::new(id, kept);
+            let client_secret = Secret::new(require_secret(config, reference)?.expose());
+            let client = ClientCredentials::new(id, client_secret);
             builder.credentials(match token_url {
                 Some(url) => client.token_url(url.as_str()),
                 None => client,
@@ -58,25 +58,25 @@ pub(super) async fn make(
         id: config.id.to_string(),
         source: Box::new(error),
     })?;
-    let usual = RemoteOptions::new(config.id.clone(), client);
+    let defaults = RemoteOptions::new(config.id.clone(), client);
     let options = RemoteOptions {
-        name: config.name.clone().unwrap_or(usual.name),
-        description: config.description.clone().unwrap_or(usual.description),
+        name: config.name.clone().unwrap_or(defaults.name),
+        description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
         dialect: peer.dialect,
         assign_to: peer.assign_to.clone(),
-        poll: peer.poll.unwrap_or(usual.poll),
-        concurrency: config.concurrency.unwrap_or(usual.concurrency),
-        ..usual
+        poll_interval: peer.poll_interval.unwrap_or(defaults.poll_interval),
+        concurrency: config.concurrency.unwrap_or(defaults.concurrency),
+        ..defaults
     };
     Ok(Arc::new(RemoteAgent::new(options)))
 }
 
 #[cfg(feature = "aws")]
 mod runtime {
-    //! A zone that AgentCore runs: calls are signed, or carry the token that was configured.
+    //! Client of a zone in AgentCore: requests are signed, or sent with the configured token.
 
-    use crate::config::{AgentConfig, ProofConfig};
+    use crate::config::{AgentConfig, PeerCredentials};
     use crate::wiring::StartError;
     use interzone_client::aws::{AgentCore, AgentCoreAuth, AgentCoreOptions, AwsSigner};
     use interzone_client::{Client, ClientBuilder, Https, HttpsOptions};
@@ -85,20 +85,20 @@ mod runtime {
 
     pub(super) async fn builder(
         config: &AgentConfig,
-        proof: &ProofConfig,
+        credentials: &PeerCredentials,
         (arn, qualifier, endpoint): (&str, Option<&str>, Option<&Url>),
     ) -> Result<ClientBuilder, StartError> {
         let failed = |error: interzone_client::Error| StartError::Agent {
             id: config.id.to_string(),
             source: Box::new(error),
         };
-        let auth = match proof {
-            ProofConfig::None => {
+        let auth = match credentials {
+            PeerCredentials::None => {
                 let region = AgentCoreOptions::region(arn).unwrap_or_default();
                 let signer = AwsSigner::from_default_chain("bedrock-agentcore", region).await;
                 AgentCoreAuth::Signed(Arc::new(signer))
             }
-            ProofConfig::Token(_) | ProofConfig::Client { .. } => AgentCoreAuth::Bearer,
+            PeerCredentials::Token(_) | PeerCredentials::Client { .. } => AgentCoreAuth::Bearer,
         };
         let mut options = AgentCoreOptions::new(arn, auth);
         options.qualifier = qualifier.map(str::to_owned);

@@ -1,15 +1,18 @@
-//! The way from a Verification Zone to the Execution Zone.
+//! Client of the Execution Zone.
 
-use crate::config::VerifyConfig;
+use crate::config::VerificationZoneConfig;
 use crate::wiring::StartError;
 use interzone_client::{Client, ClientCredentials, RetryPolicy, Secret};
 use interzone_protocol::zone::Method;
 
-/// A client of the Execution Zone, as the configuration says who we are there.
+/// Creates the client, with the configured credentials.
 ///
 /// # Errors
-/// A CA cannot be used.
-pub(crate) fn zone_client(config: &VerifyConfig, retry: RetryPolicy) -> Result<Client, StartError> {
+/// A CA file is invalid.
+pub(crate) fn zone_client(
+    config: &VerificationZoneConfig,
+    retry: RetryPolicy,
+) -> Result<Client, StartError> {
     let zone = &config.verification;
     let secret = Secret::new(zone.oauth.client_secret.expose());
     let mut credentials = ClientCredentials::new(&zone.oauth.client_id, secret);
@@ -18,7 +21,7 @@ pub(crate) fn zone_client(config: &VerifyConfig, retry: RetryPolicy) -> Result<C
     }
     let url = zone.execution_url.as_str();
     let mut builder = Client::builder(url)
-        // The configuration lets http through for this machine alone.
+        // The configuration allows http for loopback only.
         .allow_http(zone.execution_url.scheme() == "http")
         .user_agent(concat!("interzone/", env!("CARGO_PKG_VERSION")))
         .credentials(credentials)
@@ -29,8 +32,8 @@ pub(crate) fn zone_client(config: &VerifyConfig, retry: RetryPolicy) -> Result<C
     builder.build().map_err(StartError::ZoneClient)
 }
 
-/// The scopes that this zone needs there.
-pub(crate) fn zone_scopes() -> Vec<&'static str> {
+/// Returns the scopes that this zone needs.
+pub(crate) fn required_scopes() -> Vec<&'static str> {
     let methods = [
         Method::ExecuteTask,
         Method::GetTaskResult,
@@ -48,16 +51,16 @@ pub(crate) fn zone_scopes() -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::zone_scopes;
+    use super::required_scopes;
 
     #[test]
-    fn the_zone_asks_for_no_more_than_it_needs() {
+    fn required_scopes_are_minimal() {
         let needed = [
             "acp:agent:identify",
             "acp:tasks:write",
             "acp:tasks:read",
             "acp:tasks:cancel",
         ];
-        assert_eq!(zone_scopes(), needed);
+        assert_eq!(required_scopes(), needed);
     }
 }

@@ -1,7 +1,7 @@
-//! The whole chain, with a server that plays all who hand out credentials.
+//! The credential chain against a server that simulates all credential endpoints.
 
 use super::*;
-use crate::aws::network::Network;
+use crate::aws::credential_http::CredentialHttp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,41 +11,41 @@ use tokio::task::JoinHandle;
 
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
-type Reply = Arc<dyn Fn(&Asked) -> (u16, String) + Send + Sync>;
+type CloudReply = Arc<dyn Fn(&CloudRequest) -> (u16, String) + Send + Sync>;
 
-/// A request that the server has seen; names of headers in small letters.
+/// A recorded request; header names are lower case.
 #[derive(Clone, Debug)]
-struct Asked {
+struct CloudRequest {
     line: String,
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-impl Asked {
+impl CloudRequest {
     fn form(&self, name: &str) -> Option<String> {
         let mut pairs = url::form_urlencoded::parse(self.body.as_bytes());
         pairs.find_map(|(key, value)| (key == name).then(|| value.into_owned()))
     }
 }
 
-struct Cloud {
+struct FakeCloud {
     url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<CloudRequest>>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Cloud {
+impl Drop for FakeCloud {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Cloud {
-    async fn new(reply: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+impl FakeCloud {
+    async fn new(reply: impl Fn(&CloudRequest) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (seen, reply): (_, Reply) = (asked.clone(), Arc::new(reply));
+        let asked: Arc<Mutex<Vec<CloudRequest>>> = Arc::default();
+        let (seen, reply): (_, CloudReply) = (asked.clone(), Arc::new(reply));
         let task = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 tokio::spawn(serve(socket, seen.clone(), reply.clone()));
@@ -54,12 +54,12 @@ impl Cloud {
         Self { url, asked, task }
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    fn requests(&self) -> Vec<CloudRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<Asked>>>, reply: Reply) {
+async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<CloudRequest>>>, reply: CloudReply) {
     let mut socket = BufReader::new(socket);
     loop {
         let mut line = String::new();
@@ -81,7 +81,7 @@ async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<Asked>>>, reply: Reply) {
         let mut body = vec![0; length];
         socket.read_exact(&mut body).await.unwrap();
         let (line, _) = line.rsplit_once(' ').unwrap();
-        let asked = Asked {
+        let asked = CloudRequest {
             line: line.to_owned(),
             headers,
             body: String::from_utf8(body).unwrap(),
@@ -102,7 +102,7 @@ fn json(id: &str) -> (u16, String) {
     (200, body)
 }
 
-/// What the token service answers, as its reference shows it.
+/// STS response, as in its reference.
 fn xml(action: &str, id: &str) -> (u16, String) {
     let body = format!(
         "<{action}Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n<{action}Result>\n\
@@ -122,8 +122,8 @@ fn chain(vars: &[(&str, &str)]) -> Chain {
     let vars: BTreeMap<String, String> = (vars.iter())
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    let network = Network::new().unwrap();
-    let place = Place::new(move |name| vars.get(name).cloned(), Some(network));
+    let network = CredentialHttp::new().unwrap();
+    let place = CredentialsEnv::new(move |name| vars.get(name).cloned(), Some(network));
     Chain::new(place, "eu-west-1")
 }
 
@@ -136,12 +136,12 @@ fn end() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_893_456_000)
 }
 
-fn temporary(known: &Known, id: &str) {
-    assert_eq!(known.keys.id(), id);
-    assert_eq!(known.keys.secret(), "s3cret");
-    assert_eq!(known.keys.session(), Some("t0ken"));
-    assert_eq!(known.until, Some(end()));
-    let shown = format!("{known:?}");
+fn assert_temporary(credentials: &ExpiringKeys, id: &str) {
+    assert_eq!(credentials.keys.id(), id);
+    assert_eq!(credentials.keys.secret(), "s3cret");
+    assert_eq!(credentials.keys.session(), Some("t0ken"));
+    assert_eq!(credentials.expires_at, Some(end()));
+    let shown = format!("{credentials:?}");
     assert!(
         !shown.contains("s3cret") && !shown.contains("t0ken"),
         "{shown}"
@@ -149,7 +149,7 @@ fn temporary(known: &Known, id: &str) {
 }
 
 #[tokio::test]
-async fn the_environment_comes_first_and_empty_is_not_set() {
+async fn environment_has_precedence_and_empty_counts_as_unset() {
     let found = chain(&[
         ("AWS_ACCESS_KEY_ID", "AKIDENV"),
         ("AWS_SECRET_ACCESS_KEY", "s3cret"),
@@ -159,7 +159,7 @@ async fn the_environment_comes_first_and_empty_is_not_set() {
     let known = found.look(now()).await.unwrap();
     assert_eq!(known.keys.id(), "AKIDENV");
     assert_eq!(known.keys.session(), Some("t0ken"));
-    assert_eq!(known.until, None);
+    assert_eq!(known.expires_at, None);
     let empty = chain(&[
         ("AWS_ACCESS_KEY_ID", ""),
         ("AWS_SECRET_ACCESS_KEY", ""),
@@ -174,7 +174,7 @@ async fn the_environment_comes_first_and_empty_is_not_set() {
 }
 
 #[tokio::test]
-async fn profiles_are_found_where_aws_keeps_them() {
+async fn profiles_are_read_from_default_and_configured_paths() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join(".aws");
     std::fs::create_dir(&folder).unwrap();
@@ -209,8 +209,8 @@ async fn profiles_are_found_where_aws_keeps_them() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_set_and_broken_ends_the_search() {
-    let cloud = Cloud::new(machine).await;
+async fn failing_configured_source_ends_the_search() {
+    let cloud = FakeCloud::new(imds_reply).await;
     let stronger = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
     let home = tempfile::tempdir().unwrap();
     let unreadable = home.path().join("here/.aws/config");
@@ -230,7 +230,7 @@ async fn a_place_that_is_set_and_broken_ends_the_search() {
         ),
         (
             &[("AWS_CONFIG_FILE", "~/none")],
-            "AWS_CONFIG_FILE: nobody says",
+            "AWS_CONFIG_FILE: the home directory",
         ),
         (
             &[(id, "AKID")],
@@ -248,13 +248,13 @@ async fn a_place_that_is_set_and_broken_ends_the_search() {
             "{error}"
         );
     }
-    assert!(cloud.asked().is_empty(), "nobody else is asked");
+    assert!(cloud.requests().is_empty(), "nobody else is asked");
     let known = chain(&[("HOME", home), stronger]).look(now()).await;
-    temporary(&known.unwrap(), "AKIDHOST");
+    assert_temporary(&known.unwrap(), "AKIDHOST");
 }
 
 #[tokio::test]
-async fn a_role_that_cannot_be_asked_for_says_why() {
+async fn invalid_role_configuration_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     let text = "[default]\nrole_arn = arn:r\nsource_profile = default\naws_access_key_id = A\n\
@@ -273,7 +273,7 @@ async fn a_role_that_cannot_be_asked_for_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_service_that_is_silent_is_named_before_the_look_is_over() {
+async fn hanging_sts_is_named_in_the_error() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = silent.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ async fn a_token_service_that_is_silent_is_named_before_the_look_is_over() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_not_repeated() {
+async fn invalid_url_is_not_quoted_in_the_error() {
     for name in [
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -304,15 +304,15 @@ async fn an_address_that_is_none_is_not_repeated() {
         let chain = chain(&[(name, "http://me:pa55@ho st/")]);
         let error = chain.look(now()).await.unwrap_err().to_string();
         assert!(
-            error.contains(&format!("{name} is no address")) && !error.contains("pa55"),
+            error.contains(&format!("{name} is not a valid URL")) && !error.contains("pa55"),
             "{error}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_role_of_a_profile_is_taken_with_a_signed_request() {
-    let cloud = Cloud::new(|asked| match asked.form("RoleArn").as_deref() {
+async fn profile_role_is_assumed_with_a_signed_request() {
+    let cloud = FakeCloud::new(|asked| match asked.form("RoleArn").as_deref() {
         Some("arn:aws:iam::1:role/first") => xml("AssumeRole", "AKIDFIRST"),
         Some("arn:aws:iam::1:role/last") => xml("AssumeRole", "AKIDLAST"),
         _ => not_found(),
@@ -330,8 +330,8 @@ async fn a_role_of_a_profile_is_taken_with_a_signed_request() {
         ("AWS_PROFILE", "last"),
         ("AWS_ENDPOINT_URL_STS", &cloud.url),
     ]);
-    temporary(&chain.look(now()).await.unwrap(), "AKIDLAST");
-    let asked = cloud.asked();
+    assert_temporary(&chain.look(now()).await.unwrap(), "AKIDLAST");
+    let asked = cloud.requests();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0].line, "POST /");
     assert_eq!(asked[0].form("Action").unwrap(), "AssumeRole");
@@ -353,8 +353,8 @@ async fn a_role_of_a_profile_is_taken_with_a_signed_request() {
 }
 
 #[tokio::test]
-async fn a_web_identity_becomes_a_role() {
-    let cloud = Cloud::new(|_| xml("AssumeRoleWithWebIdentity", "AKIDWEB")).await;
+async fn web_identity_token_is_exchanged_for_a_role() {
+    let cloud = FakeCloud::new(|_| xml("AssumeRoleWithWebIdentity", "AKIDWEB")).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "ey.J.x\n").unwrap();
@@ -365,8 +365,8 @@ async fn a_web_identity_becomes_a_role() {
         ("AWS_ROLE_SESSION_NAME", "pod"),
         ("AWS_ENDPOINT_URL_STS", &cloud.url),
     ];
-    temporary(&chain(&vars).look(now()).await.unwrap(), "AKIDWEB");
-    let asked = &cloud.asked()[0];
+    assert_temporary(&chain(&vars).look(now()).await.unwrap(), "AKIDWEB");
+    let asked = &cloud.requests()[0];
     assert_eq!(asked.form("Action").unwrap(), "AssumeRoleWithWebIdentity");
     assert_eq!(asked.form("WebIdentityToken").unwrap(), "ey.J.x");
     assert_eq!(asked.form("RoleArn").unwrap(), "arn:aws:iam::1:role/web");
@@ -387,10 +387,10 @@ async fn a_web_identity_becomes_a_role() {
 }
 
 #[tokio::test]
-async fn what_the_token_service_says_is_passed_on_and_the_search_ends() {
+async fn sts_error_is_reported_and_ends_the_search() {
     let refusal = "<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException</Code>\
                    <Message>Token expired: now &gt; then</Message></Error></ErrorResponse>";
-    let cloud = Cloud::new(|_| (400, refusal.to_owned())).await;
+    let cloud = FakeCloud::new(|_| (400, refusal.to_owned())).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "ey.J.x").unwrap();
@@ -405,12 +405,12 @@ async fn what_the_token_service_says_is_passed_on_and_the_search_ends() {
         assert!(error.contains(words), "{error}");
     }
     assert!(!error.contains("ey.J.x"), "{error}");
-    assert_eq!(cloud.asked().len(), 1, "nobody else is asked");
+    assert_eq!(cloud.requests().len(), 1, "nobody else is asked");
 }
 
 #[tokio::test]
-async fn a_container_s_host_is_asked_with_its_token() {
-    let cloud = Cloud::new(|asked| match asked.headers.get("authorization") {
+async fn container_endpoint_gets_the_authorization_token() {
+    let cloud = FakeCloud::new(|asked| match asked.headers.get("authorization") {
         Some(token) if token == "from-file" || token == "given" => json("AKIDBOX"),
         _ => (
             401,
@@ -428,12 +428,12 @@ async fn a_container_s_host_is_asked_with_its_token() {
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
         file.to_str().unwrap(),
     );
-    temporary(&chain(&[full, given]).look(now()).await.unwrap(), "AKIDBOX");
-    temporary(
+    assert_temporary(&chain(&[full, given]).look(now()).await.unwrap(), "AKIDBOX");
+    assert_temporary(
         &chain(&[full, given, filed]).look(now()).await.unwrap(),
         "AKIDBOX",
     );
-    let asked = cloud.asked();
+    let asked = cloud.requests();
     assert_eq!(asked[0].line, "GET /v1/credentials?x=y");
     assert_eq!(
         asked[1].headers["authorization"], "from-file",
@@ -446,8 +446,8 @@ async fn a_container_s_host_is_asked_with_its_token() {
     );
 }
 
-/// What a machine in that cloud answers about itself, by AWS's description of version 2.
-fn machine(asked: &Asked) -> (u16, String) {
+/// Simulates instance metadata (IMDSv2).
+fn imds_reply(asked: &CloudRequest) -> (u16, String) {
     let token = asked.headers.get("x-aws-ec2-metadata-token");
     let known = token.is_some_and(|token| token == "machine-token");
     match (asked.line.strip_prefix("GET "), known) {
@@ -466,15 +466,15 @@ fn machine(asked: &Asked) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_machine_s_role_is_found_last() {
-    let cloud = Cloud::new(machine).await;
+async fn instance_role_is_the_last_source() {
+    let cloud = FakeCloud::new(imds_reply).await;
     let place = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
-    temporary(&chain(&[place]).look(now()).await.unwrap(), "AKIDHOST");
-    assert_eq!(cloud.asked().len(), 3);
+    assert_temporary(&chain(&[place]).look(now()).await.unwrap(), "AKIDHOST");
+    assert_eq!(cloud.requests().len(), 3);
     let disabled = chain(&[place, ("AWS_EC2_METADATA_DISABLED", "TRUE")]);
     let error = disabled.look(now()).await.unwrap_err().to_string();
     assert!(error.contains("no role"), "{error}");
-    assert_eq!(cloud.asked().len(), 3, "it is not asked");
+    assert_eq!(cloud.requests().len(), 3, "it is not asked");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     std::fs::write(
@@ -483,12 +483,12 @@ async fn a_machine_s_role_is_found_last() {
     )
     .unwrap();
     let named = chain(&[place, ("AWS_CONFIG_FILE", file.to_str().unwrap())]);
-    temporary(&named.look(now()).await.unwrap(), "AKIDHOST");
+    assert_temporary(&named.look(now()).await.unwrap(), "AKIDHOST");
 }
 
 #[tokio::test]
-async fn a_machine_without_a_role_says_so() {
-    let cloud = Cloud::new(|asked| match asked.line.as_str() {
+async fn instance_without_a_role_is_an_error() {
+    let cloud = FakeCloud::new(|asked| match asked.line.as_str() {
         "PUT /latest/api/token" => (200, "x".to_owned()),
         _ => not_found(),
     })
@@ -499,9 +499,9 @@ async fn a_machine_without_a_role_says_so() {
 }
 
 #[tokio::test]
-async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
+async fn overloaded_endpoint_is_retried_and_bad_reply_not_quoted() {
     let tries = Mutex::new(0);
-    let cloud = Cloud::new(move |_| {
+    let cloud = FakeCloud::new(move |_| {
         let mut tries = tries.lock().unwrap();
         *tries += 1;
         match *tries {
@@ -523,12 +523,12 @@ async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
     .await;
     let address = format!("{}/x", cloud.url);
     let chain = chain(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &address)]);
-    temporary(&chain.look(now()).await.unwrap(), "AKIDBOX");
+    assert_temporary(&chain.look(now()).await.unwrap(), "AKIDBOX");
     for words in [
-        "not what it should be",
+        "the response is invalid",
         "no keys",
-        "does not say until when",
-        "more than 1048576 bytes",
+        "without an expiration",
+        "larger than 1048576 bytes",
     ] {
         let error = chain.look(now()).await.unwrap_err().to_string();
         assert!(
@@ -539,7 +539,7 @@ async fn a_busy_host_is_asked_again_and_one_that_lies_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_that_says_where() {
+async fn unreachable_endpoint_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     drop(listener);

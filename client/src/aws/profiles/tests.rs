@@ -1,26 +1,30 @@
-//! Profiles as people write them.
+//! Profile files in the forms that occur in practice.
 
 use super::*;
 
-fn profiles(selected: &str, config: &str, credentials: &str) -> Result<Profiles, Trouble> {
+fn profiles(selected: &str, config: &str, credentials: &str) -> Result<Profiles, CredentialsError> {
     let mut profiles = Profiles {
         selected: selected.to_owned(),
         all: BTreeMap::new(),
     };
-    profiles.take_in(config, Kind::Config, "config")?;
-    profiles.take_in(credentials, Kind::Credentials, "credentials")?;
+    profiles.take_in(config, ProfileFile::Config, "config")?;
+    profiles.take_in(credentials, ProfileFile::Credentials, "credentials")?;
     Ok(profiles)
 }
 
-fn way(selected: &str, config: &str, credentials: &str) -> Result<Option<Way>, String> {
+fn resolve(
+    selected: &str,
+    config: &str,
+    credentials: &str,
+) -> Result<Option<CredentialPath>, String> {
     let profiles = profiles(selected, config, credentials).map_err(|error| error.to_string())?;
-    profiles.way().map_err(|error| error.to_string())
+    profiles.resolve().map_err(|error| error.to_string())
 }
 
-/// The keys that it leads to, and the roles that are taken then.
-fn keys_of(way: Option<Way>) -> (String, String, Option<String>, Vec<String>) {
+/// Returns the base keys and the roles to assume.
+fn keys_of(way: Option<CredentialPath>) -> (String, String, Option<String>, Vec<String>) {
     let way = way.unwrap();
-    let Base::Keys(keys) = way.base else {
+    let BaseCredentials::Keys(keys) = way.base else {
         panic!("{:?}", way.base);
     };
     let roles = way.roles.into_iter().map(|role| role.arn).collect();
@@ -34,14 +38,14 @@ fn keys_of(way: Option<Way>) -> (String, String, Option<String>, Vec<String>) {
 }
 
 #[test]
-fn keys_stand_in_either_file_and_credentials_win() {
+fn credentials_file_has_precedence_over_config() {
     let config = "[default]\nregion = eu-west-1\naws_access_key_id = A\naws_secret_access_key = a\n\
                   [profile dev]\naws_access_key_id = B\naws_secret_access_key = b\n\
                   [dev2]\naws_access_key_id = X\naws_secret_access_key = x\n";
     let credentials = "[default]\naws_access_key_id = C\naws_secret_access_key = c\n\
                        aws_session_token = t\n\
                        [profile dev]\naws_access_key_id = X\naws_secret_access_key = x\n";
-    let found = |name| way(name, config, credentials).map(keys_of);
+    let found = |name| resolve(name, config, credentials).map(keys_of);
     let none = Vec::new();
     let expected = (
         "C".to_owned(),
@@ -59,49 +63,53 @@ fn keys_stand_in_either_file_and_credentials_win() {
 }
 
 #[test]
-fn files_are_read_as_people_write_them() {
+fn profile_file_syntax_variants_are_accepted() {
     let config = "\u{feff}# mine\n; too\n[ profile  dev ] # comment\r\n\
                   AWS_ACCESS_KEY_ID=ID ; comment\r\n\
                   s3 =\n  max_concurrent_requests = 1\n  aws_secret_access_key = nested\n\
                   aws_secret_access_key =a#b;c=d/+=\t# comment\n\
                   [services x]\nsts =\n  endpoint_url = http://x.example\n\
                   [sso-session dev]\nsso_region = eu-west-1\n";
-    let (id, secret, ..) = keys_of(way("dev", config, "").unwrap());
+    let (id, secret, ..) = keys_of(resolve("dev", config, "").unwrap());
     assert_eq!((id.as_str(), secret.as_str()), ("ID", "a#b;c=d/+="));
     let indented = "[default]\n  aws_access_key_id = A\n  aws_secret_access_key = a\n";
-    assert_eq!(keys_of(way("default", "", indented).unwrap()).1, "a");
+    assert_eq!(keys_of(resolve("default", "", indented).unwrap()).1, "a");
     let both = "[profile default]\naws_access_key_id = A\naws_secret_access_key = a\n\
                 [default]\naws_access_key_id = B\naws_secret_access_key = b\n";
-    assert_eq!(keys_of(way("default", both, "").unwrap()).0, "A");
+    assert_eq!(keys_of(resolve("default", both, "").unwrap()).0, "A");
     for (text, line) in [
         ("[default]\nkey\n", 2),
         ("a = b\n", 1),
         ("[default]\n[open\n", 2),
     ] {
-        let error = way("default", text, "").unwrap_err();
+        let error = resolve("default", text, "").unwrap_err();
         assert!(error.contains(&format!("line {line} of config")), "{error}");
         assert!(!error.contains("key\n"), "{error}");
     }
 }
 
 #[test]
-fn a_profile_without_credentials_is_none_and_not_an_error() {
-    assert!(way("default", "", "").unwrap().is_none());
+fn profile_without_credentials_resolves_to_none() {
+    assert!(resolve("default", "", "").unwrap().is_none());
     assert!(
-        way("default", "[profile x]\nregion = y\n", "")
+        resolve("default", "[profile x]\nregion = y\n", "")
             .unwrap()
             .is_none()
     );
     assert!(
-        way("default", "[default]\nregion = eu-west-1\n", "")
+        resolve("default", "[default]\nregion = eu-west-1\n", "")
             .unwrap()
             .is_none()
     );
-    assert!(way("x", "[profile x]\nregion =\n", "").unwrap().is_none());
+    assert!(
+        resolve("x", "[profile x]\nregion =\n", "")
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
-fn roles_are_taken_one_after_the_other() {
+fn chained_roles_are_assumed_in_order() {
     let config = "[profile a]\nrole_arn = arn:a\nsource_profile = b\nexternal_id = e\n\
                   role_session_name = me\n\
                   [profile b]\nrole_arn = arn:b\nsource_profile = c\n\
@@ -110,27 +118,27 @@ fn roles_are_taken_one_after_the_other() {
                   [profile machine]\nrole_arn = arn:m\ncredential_source = Ec2InstanceMetadata\n\
                   [profile token]\nrole_arn = arn:t\nweb_identity_token_file = /t\n";
     let credentials = "[c]\naws_access_key_id = C\naws_secret_access_key = c\n";
-    let found = way("a", config, credentials).unwrap().unwrap();
+    let found = resolve("a", config, credentials).unwrap().unwrap();
     let first = found.roles.last().unwrap();
     assert_eq!(first.session.as_deref(), Some("me"));
     assert_eq!(first.external.as_deref(), Some("e"));
     let (id, _, _, roles) = keys_of(Some(found));
     assert_eq!(id, "C");
     assert_eq!(roles, ["arn:b", "arn:a"]);
-    let (id, _, _, roles) = keys_of(way("own", config, "").unwrap());
+    let (id, _, _, roles) = keys_of(resolve("own", config, "").unwrap());
     assert_eq!((id.as_str(), roles), ("O", vec!["arn:own".to_owned()]));
-    let found = way("machine", config, "").unwrap().unwrap();
-    assert!(matches!(found.base, Base::Machine));
+    let found = resolve("machine", config, "").unwrap().unwrap();
+    assert!(matches!(found.base, BaseCredentials::Machine));
     assert_eq!(found.roles.len(), 1);
-    let found = way("token", config, "").unwrap().unwrap();
+    let found = resolve("token", config, "").unwrap().unwrap();
     assert!(
-        matches!(found.base, Base::Token { role, file } if role.arn == "arn:t" && file == "/t")
+        matches!(found.base, BaseCredentials::Token { role, file } if role.arn == "arn:t" && file == "/t")
     );
     assert!(found.roles.is_empty());
 }
 
 #[test]
-fn a_way_that_leads_nowhere_says_where_it_ends() {
+fn unresolvable_profile_error_names_the_profile() {
     let config = "[profile loop]\nrole_arn = r\nsource_profile = back\n\
                   [profile back]\nrole_arn = r\nsource_profile = loop\n\
                   [profile lost]\nrole_arn = r\nsource_profile = nobody\n\
@@ -159,11 +167,11 @@ fn a_way_that_leads_nowhere_says_where_it_ends() {
         ("sso", "single sign-on, which is not supported"),
         ("program", "export-credentials"),
     ] {
-        let error = way(name, config, "").unwrap_err();
+        let error = resolve(name, config, "").unwrap_err();
         assert!(error.contains(words), "{name}: {error}");
         assert!(!error.contains("--secret"), "{error}");
     }
-    // Keys that some tool wrote beside it are taken.
+    // Static keys next to an unsupported source are used.
     let keys = "[sso]\naws_access_key_id = S\naws_secret_access_key = s\n";
-    assert_eq!(keys_of(way("sso", config, keys).unwrap()).0, "S");
+    assert_eq!(keys_of(resolve("sso", config, keys).unwrap()).0, "S");
 }

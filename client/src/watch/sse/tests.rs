@@ -1,19 +1,19 @@
-//! Server-sent events in every spelling, cut at every place.
+//! SSE syntax variants, split at every position.
 
-use super::{Event, Parser, TooLarge};
+use super::{EventTooLarge, SseEvent, SseParser};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-fn event(id: Option<&str>, name: &str, data: &str) -> Event {
-    Event {
+fn event(id: Option<&str>, name: &str, data: &str) -> SseEvent {
+    SseEvent {
         id: id.map(str::to_owned),
         name: name.to_owned(),
         data: data.as_bytes().to_vec(),
     }
 }
 
-fn read(pieces: &[&[u8]]) -> Vec<Event> {
-    let mut parser = Parser::new(1000);
+fn parse_pieces(pieces: &[&[u8]]) -> Vec<SseEvent> {
+    let mut parser = SseParser::new(1000);
     let mut out = VecDeque::new();
     for piece in pieces {
         parser.push(piece, &mut out).unwrap();
@@ -21,7 +21,7 @@ fn read(pieces: &[&[u8]]) -> Vec<Event> {
     out.into()
 }
 
-fn table() -> Vec<(&'static str, Vec<Event>)> {
+fn cases() -> Vec<(&'static str, Vec<SseEvent>)> {
     vec![
         ("", vec![]),
         ("data: a\n\n", vec![event(None, "", "a")]),
@@ -72,52 +72,56 @@ fn table() -> Vec<(&'static str, Vec<Event>)> {
 }
 
 #[test]
-fn every_spelling() {
-    for (text, expected) in table() {
-        assert_eq!(read(&[text.as_bytes()]), expected, "{text:?}");
+fn parser_accepts_all_syntax_variants() {
+    for (text, expected) in cases() {
+        assert_eq!(parse_pieces(&[text.as_bytes()]), expected, "{text:?}");
     }
 }
 
 #[test]
-fn cut_at_every_place() {
-    for (text, expected) in table() {
+fn parser_accepts_input_split_at_any_position() {
+    for (text, expected) in cases() {
         let bytes = text.as_bytes();
         for first in 0..=bytes.len() {
             for second in first..=bytes.len() {
                 let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                assert_eq!(read(&pieces), expected, "{text:?} at {first} and {second}");
+                assert_eq!(
+                    parse_pieces(&pieces),
+                    expected,
+                    "{text:?} at {first} and {second}"
+                );
             }
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(read(&single), expected, "{text:?} byte by byte");
+        assert_eq!(parse_pieces(&single), expected, "{text:?} byte by byte");
     }
 }
 
 #[test]
-fn large_events_are_refused_however_they_are_written() {
+fn events_above_the_limit_are_rejected() {
     let long = "x".repeat(2000);
     let many = "data: xxxxxxxxxx\n".repeat(200);
     for text in [format!("data: {long}\n\n"), format!(": {long}"), many] {
-        let mut parser = Parser::new(1000);
+        let mut parser = SseParser::new(1000);
         let mut out = VecDeque::new();
         let outcome = text
             .as_bytes()
             .chunks(7)
             .try_for_each(|piece| parser.push(piece, &mut out));
-        assert_eq!(outcome, Err(TooLarge));
+        assert_eq!(outcome, Err(EventTooLarge));
         assert!(out.is_empty());
     }
     let short = "data: xxxxxxxxxx\n\n".repeat(200);
     assert_eq!(
-        read(&[short.as_bytes()]).len(),
+        parse_pieces(&[short.as_bytes()]).len(),
         200,
-        "many small ones are fine"
+        "many small events are accepted"
     );
 }
 
 #[test]
-fn the_server_says_how_long_to_wait() {
-    let mut parser = Parser::new(1000);
+fn retry_field_sets_the_reconnect_delay() {
+    let mut parser = SseParser::new(1000);
     let mut out = VecDeque::new();
     for (line, expected) in [
         ("retry: 1500\n", Some(1500)),

@@ -1,6 +1,6 @@
-//! A browser and a program that sends people through it.
+//! Simulated browser and client for the authorization code flow.
 
-use super::{House, NewSecret, Reply, form_request};
+use super::{IssuerFixture, IssuerReply, NewClientCredentials, form_request};
 use crate::listener::Peer;
 use axum::body::Body;
 use base64::Engine;
@@ -20,12 +20,12 @@ pub(super) fn challenge() -> String {
     URL_SAFE_NO_PAD.encode(hash)
 }
 
-/// What a program asks for; tests change parts of it.
+/// Authorization request; tests change single parameters.
 #[derive(Clone)]
-pub(super) struct Ask(pub(super) Vec<(&'static str, String)>);
+pub(super) struct AuthorizeParams(pub(super) Vec<(&'static str, String)>);
 
-impl Ask {
-    pub(super) fn new(client: &NewSecret, redirect: &str) -> Self {
+impl AuthorizeParams {
+    pub(super) fn new(client: &NewClientCredentials, redirect: &str) -> Self {
         Self(vec![
             ("response_type", "code".into()),
             ("client_id", client.client_id.clone()),
@@ -56,17 +56,17 @@ impl Ask {
     }
 }
 
-/// The form on a page, as a browser would send it.
-pub(super) struct Form {
+/// The consent form, as a browser would submit it.
+pub(super) struct ConsentForm {
     pub(super) fields: Vec<(String, String)>,
     pub(super) cookie: String,
 }
 
-impl Form {
-    pub(super) fn read(page: &Reply) -> Self {
+impl ConsentForm {
+    pub(super) fn read(page: &IssuerReply) -> Self {
         let hidden = page.text.split("<input type=\"hidden\" name=\"").skip(1);
-        let fields = hidden.map(|rest| {
-            let (name, rest) = rest.split_once("\" value=\"").unwrap();
+        let fields = hidden.map(|field| {
+            let (name, rest) = field.split_once("\" value=\"").unwrap();
             let (value, _) = rest.split_once('"').unwrap();
             (name.to_owned(), unescape(value))
         });
@@ -77,18 +77,22 @@ impl Form {
         }
     }
 
-    pub(super) async fn send(&self, house: &House, more: &[(&str, &str)]) -> Reply {
-        house.send(self.request(more)).await
+    pub(super) async fn send(
+        &self,
+        fixture: &IssuerFixture,
+        extra_fields: &[(&str, &str)],
+    ) -> IssuerReply {
+        fixture.send(self.request(extra_fields)).await
     }
 
-    fn request(&self, more: &[(&str, &str)]) -> Request<Body> {
+    fn request(&self, extra_fields: &[(&str, &str)]) -> Request<Body> {
         let mut fields: Vec<(&str, &str)> = Vec::new();
         for (name, value) in &self.fields {
-            if !more.iter().any(|(given, _)| given == name) {
+            if !extra_fields.iter().any(|(given, _)| given == name) {
                 fields.push((name, value));
             }
         }
-        fields.extend(more);
+        fields.extend(extra_fields);
         let mut request = form_request("/oauth2/authorize", &fields);
         if !self.cookie.is_empty() {
             let cookie = format!("other=1; {}", self.cookie);
@@ -99,14 +103,14 @@ impl Form {
         request
     }
 
-    /// Somebody at this address says yes, through a listener, which tells where they are.
+    /// Approves from this peer address, as the listener would report it.
     pub(super) async fn allow_from(
         &self,
-        house: &House,
+        fixture: &IssuerFixture,
         address: &str,
         name: &str,
         passphrase: &str,
-    ) -> Reply {
+    ) -> IssuerReply {
         let mut request = self.request(&[
             ("decision", "allow"),
             ("name", name),
@@ -115,19 +119,24 @@ impl Form {
         let peer = Peer {
             address: (address.parse::<IpAddr>().unwrap(), 50_000).into(),
             certificate: None,
-            vouched: None,
+            platform_identity: None,
         };
         request.extensions_mut().insert(Arc::new(peer));
-        house.send(request).await
+        fixture.send(request).await
     }
 
-    pub(super) async fn allow(&self, house: &House, name: &str, passphrase: &str) -> Reply {
+    pub(super) async fn allow(
+        &self,
+        fixture: &IssuerFixture,
+        name: &str,
+        passphrase: &str,
+    ) -> IssuerReply {
         let more = [
             ("decision", "allow"),
             ("name", name),
             ("passphrase", passphrase),
         ];
-        self.send(house, &more).await
+        self.send(fixture, &more).await
     }
 }
 
@@ -139,11 +148,11 @@ fn unescape(text: &str) -> String {
         .replace("&amp;", "&")
 }
 
-/// Where the browser is sent, and with what.
-pub(super) fn sent_to(reply: &Reply) -> (String, HashMap<String, String>) {
+/// Returns the redirect target and its query parameters.
+pub(super) fn redirect_of(reply: &IssuerReply) -> (String, HashMap<String, String>) {
     assert_eq!(reply.status, 303, "{}", reply.text);
     let url = Url::parse(reply.header("location")).unwrap();
     let pairs = url.query_pairs().into_owned().collect();
-    let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
-    (place, pairs)
+    let target = format!("{}{}", url.origin().ascii_serialization(), url.path());
+    (target, pairs)
 }

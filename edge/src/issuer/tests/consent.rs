@@ -1,27 +1,43 @@
-//! A person decides: the page, the code, and what comes of it.
+//! Authorization code flow: consent page, code exchange, refresh and revocation.
 
-use super::browser::{Ask, Form, VERIFIER, sent_to};
-use super::{Grant, House, NewClient, NewSecret, REDIRECT, Reply, URL, secret, show};
-use crate::auth::{Refusal, reason};
+use super::browser::{AuthorizeParams, ConsentForm, VERIFIER, redirect_of};
+use super::{
+    GrantType, IssuerFixture, IssuerReply, NewClientCredentials, NewOAuthClient, REDIRECT, URL,
+    authenticate, secret,
+};
+use crate::auth::{AuthFailure, reason};
 use std::time::Duration;
 
-const BY_CODE: &[Grant] = &[Grant::AuthorizationCode];
+const CODE_GRANT: &[GrantType] = &[GrantType::AuthorizationCode];
 
-/// Somebody called ada, and a client that asks her.
-async fn ada(public: bool) -> (House, NewSecret, String) {
-    let house = House::build().await;
-    let client = house.client(BY_CODE, public).await;
-    let passphrase = house.people.add("ada").await.unwrap();
-    (house, client, passphrase.expose().to_owned())
+/// Returns an installation with the user ada and one client.
+async fn fixture_with_user(public: bool) -> (IssuerFixture, NewClientCredentials, String) {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CODE_GRANT, public).await;
+    let passphrase = fixture.users.add("ada").await.unwrap();
+    (fixture, client, passphrase.expose().to_owned())
 }
 
-async fn code(house: &House, client: &NewSecret, passphrase: &str) -> String {
-    let page = house.get(&Ask::new(client, REDIRECT).path()).await;
-    let sent = Form::read(&page).allow(house, "Ada ", passphrase).await;
-    sent_to(&sent).1["code"].clone()
+async fn get_code(
+    fixture: &IssuerFixture,
+    client: &NewClientCredentials,
+    passphrase: &str,
+) -> String {
+    let page = fixture
+        .get(&AuthorizeParams::new(client, REDIRECT).path())
+        .await;
+    let redirect = ConsentForm::read(&page)
+        .allow(fixture, "Ada ", passphrase)
+        .await;
+    redirect_of(&redirect).1["code"].clone()
 }
 
-async fn redeem(house: &House, client: &NewSecret, code: &str, change: &[(&str, &str)]) -> Reply {
+async fn exchange_code(
+    fixture: &IssuerFixture,
+    client: &NewClientCredentials,
+    code: &str,
+    change: &[(&str, &str)],
+) -> IssuerReply {
     let mut form = vec![
         ("grant_type", "authorization_code"),
         ("code", code),
@@ -34,10 +50,15 @@ async fn redeem(house: &House, client: &NewSecret, code: &str, change: &[(&str, 
     }
     form.retain(|(name, _)| !change.iter().any(|(changed, _)| changed == name));
     form.extend(change);
-    house.post("/oauth2/token", &form).await
+    fixture.post("/oauth2/token", &form).await
 }
 
-async fn renew(house: &House, client: &NewSecret, refresh: &str, scope: &str) -> Reply {
+async fn refresh_tokens(
+    fixture: &IssuerFixture,
+    client: &NewClientCredentials,
+    refresh: &str,
+    scope: &str,
+) -> IssuerReply {
     let mut form = vec![
         ("grant_type", "refresh_token"),
         ("refresh_token", refresh),
@@ -47,10 +68,10 @@ async fn renew(house: &House, client: &NewSecret, refresh: &str, scope: &str) ->
     if client.secret.is_some() {
         form.push(("client_secret", secret(client)));
     }
-    house.post("/oauth2/token", &form).await
+    fixture.post("/oauth2/token", &form).await
 }
 
-fn tokens(reply: &Reply) -> (String, String) {
+fn tokens(reply: &IssuerReply) -> (String, String) {
     let body = reply.json();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     assert_eq!(reply.status, 200, "{body}");
@@ -58,29 +79,41 @@ fn tokens(reply: &Reply) -> (String, String) {
 }
 
 #[tokio::test]
-async fn consent_leads_to_a_token_for_the_person() {
+async fn consent_issues_token_for_the_user() {
     for public in [false, true] {
-        let (house, client, passphrase) = ada(public).await;
-        let page = house.get(&Ask::new(&client, REDIRECT).path()).await;
+        let (fixture, client, passphrase) = fixture_with_user(public).await;
+        let page = fixture
+            .get(&AuthorizeParams::new(&client, REDIRECT).path())
+            .await;
         assert_eq!(page.status, 200);
-        let sent = Form::read(&page).allow(&house, "ada", &passphrase).await;
-        let (place, said) = sent_to(&sent);
-        assert_eq!(place, "https://app.example/cb");
-        assert_eq!((&*said["tenant"], &*said["state"]), ("1", "st&te=\"<1>"));
-        assert_eq!(said["iss"], URL);
-        let (token, refresh) = tokens(&redeem(&house, &client, &said["code"], &[]).await);
+        let redirect = ConsentForm::read(&page)
+            .allow(&fixture, "ada", &passphrase)
+            .await;
+        let (target, parameters) = redirect_of(&redirect);
+        assert_eq!(target, "https://app.example/cb");
+        assert_eq!(
+            (&*parameters["tenant"], &*parameters["state"]),
+            ("1", "st&te=\"<1>")
+        );
+        assert_eq!(parameters["iss"], URL);
+        let (token, refresh) =
+            tokens(&exchange_code(&fixture, &client, &parameters["code"], &[]).await);
         assert!(!refresh.is_empty());
-        let identity = show(&house.authenticator(), &token).await.unwrap();
-        assert_eq!(&*identity.principal, "person:ada");
+        let identity = authenticate(&fixture.authenticator(), &token)
+            .await
+            .unwrap();
+        assert_eq!(&*identity.principal, "user:ada");
         assert_eq!(&*identity.client, client.client_id);
         assert_eq!(identity.scopes().collect::<Vec<_>>(), ["read"]);
     }
 }
 
 #[tokio::test]
-async fn the_page_is_safe_and_plain() {
-    let (house, client, _) = ada(true).await;
-    let page = house.get(&Ask::new(&client, REDIRECT).path()).await;
+async fn consent_page_escapes_values_and_sets_security_headers() {
+    let (fixture, client, _) = fixture_with_user(true).await;
+    let page = fixture
+        .get(&AuthorizeParams::new(&client, REDIRECT).path())
+        .await;
     let text = &page.text;
     assert!(text.contains("The &lt;App&gt; &amp; &quot;Co&quot;"));
     assert!(text.contains("see your &lt;tasks&gt;"));
@@ -119,190 +152,229 @@ async fn the_page_is_safe_and_plain() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_to_a_place_that_is_not_the_clients() {
-    let (house, client, _) = ada(true).await;
-    let ask = Ask::new(&client, REDIRECT);
-    for bad in [
-        ask.clone().with("client_id", "unknown"),
-        ask.clone().with("client_id", "<script>alert(1)</script>"),
-        ask.clone().without("client_id"),
-        ask.clone().without("redirect_uri"),
-        ask.clone().with("redirect_uri", "https://evil.example/cb"),
-        ask.clone().with("redirect_uri", "https://app.example/cb"),
-        ask.clone()
+async fn unregistered_redirect_uri_shows_error_page() {
+    let (fixture, client, _) = fixture_with_user(true).await;
+    let request = AuthorizeParams::new(&client, REDIRECT);
+    for invalid in [
+        request.clone().with("client_id", "unknown"),
+        request
+            .clone()
+            .with("client_id", "<script>alert(1)</script>"),
+        request.clone().without("client_id"),
+        request.clone().without("redirect_uri"),
+        request
+            .clone()
+            .with("redirect_uri", "https://evil.example/cb"),
+        request
+            .clone()
+            .with("redirect_uri", "https://app.example/cb"),
+        request
+            .clone()
             .with("redirect_uri", "https://app.example/cb?tenant=1&x"),
-        ask.clone()
+        request
+            .clone()
             .with("redirect_uri", "https://app.example/cb?tenant=1#x"),
-        ask.clone().with("redirect_uri", "http://127.0.0.1:5/other"),
-        ask.clone().with("redirect_uri", "javascript:alert(1)"),
+        request
+            .clone()
+            .with("redirect_uri", "http://127.0.0.1:5/other"),
+        request.clone().with("redirect_uri", "javascript:alert(1)"),
     ] {
-        let reply = house.get(&bad.path()).await;
+        let reply = fixture.get(&invalid.path()).await;
         assert_eq!(reply.status, 400);
         assert!(reply.headers.get("location").is_none());
         assert!(reply.text.contains("<h1>") && !reply.text.contains("<script"));
     }
-    let twice = format!("{}&state=2", ask.path());
-    assert_eq!(house.get(&twice).await.status, 400);
-    // A program on the person's machine has whatever port was free.
-    let here = ask.with("redirect_uri", "http://127.0.0.1:49152/cb");
-    assert_eq!(house.get(&here.path()).await.status, 200);
+    let repeated_state = format!("{}&state=2", request.path());
+    assert_eq!(fixture.get(&repeated_state).await.status, 400);
+    // A native client may use any loopback port.
+    let loopback = request.with("redirect_uri", "http://127.0.0.1:49152/cb");
+    assert_eq!(fixture.get(&loopback.path()).await.status, 200);
 }
 
 #[tokio::test]
-async fn what_else_is_wrong_is_told_to_the_client() {
-    let (house, client, _) = ada(true).await;
-    let ask = Ask::new(&client, REDIRECT);
-    for (bad, error) in [
+async fn other_request_errors_are_redirected_to_the_client() {
+    let (fixture, client, _) = fixture_with_user(true).await;
+    let request = AuthorizeParams::new(&client, REDIRECT);
+    for (invalid, error) in [
         (
-            ask.clone().with("response_type", "token"),
+            request.clone().with("response_type", "token"),
             "unsupported_response_type",
         ),
         (
-            ask.clone().without("response_type"),
+            request.clone().without("response_type"),
             "unsupported_response_type",
         ),
-        (ask.clone().without("code_challenge"), "invalid_request"),
+        (request.clone().without("code_challenge"), "invalid_request"),
         (
-            ask.clone().with("code_challenge", "short"),
+            request.clone().with("code_challenge", "short"),
             "invalid_request",
         ),
         (
-            ask.clone().with("code_challenge_method", "plain"),
+            request.clone().with("code_challenge_method", "plain"),
             "invalid_request",
         ),
         (
-            ask.clone().without("code_challenge_method"),
+            request.clone().without("code_challenge_method"),
             "invalid_request",
         ),
-        (ask.clone().with("scope", "admin"), "invalid_scope"),
+        (request.clone().with("scope", "admin"), "invalid_scope"),
         (
-            ask.clone().with("resource", "https://else.example"),
+            request.clone().with("resource", "https://else.example"),
             "invalid_target",
         ),
     ] {
-        let (place, said) = sent_to(&house.get(&bad.path()).await);
-        assert_eq!(place, "https://app.example/cb");
-        assert_eq!(said["error"], error);
-        assert_eq!((&*said["state"], &*said["iss"]), ("st&te=\"<1>", URL));
-        assert!(!said.contains_key("code"));
+        let (target, parameters) = redirect_of(&fixture.get(&invalid.path()).await);
+        assert_eq!(target, "https://app.example/cb");
+        assert_eq!(parameters["error"], error);
+        assert_eq!(
+            (&*parameters["state"], &*parameters["iss"]),
+            ("st&te=\"<1>", URL)
+        );
+        assert!(!parameters.contains_key("code"));
     }
-    let own = house.client(&[Grant::ClientCredentials], false).await;
-    let (_, said) = sent_to(&house.get(&Ask::new(&own, REDIRECT).path()).await);
-    assert_eq!(said["error"], "unauthorized_client");
+    let credentials_client = fixture
+        .add_client(&[GrantType::ClientCredentials], false)
+        .await;
+    let (_, parameters) = redirect_of(
+        &fixture
+            .get(&AuthorizeParams::new(&credentials_client, REDIRECT).path())
+            .await,
+    );
+    assert_eq!(parameters["error"], "unauthorized_client");
 }
 
 #[tokio::test]
-async fn no_is_an_answer_and_wrong_words_are_not_a_yes() {
-    let (house, client, passphrase) = ada(true).await;
-    let page = house.get(&Ask::new(&client, REDIRECT).path()).await;
-    let form = Form::read(&page);
-    let (_, said) = sent_to(&form.send(&house, &[("decision", "deny")]).await);
+async fn denied_consent_and_wrong_passphrase_issue_no_code() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let page = fixture
+        .get(&AuthorizeParams::new(&client, REDIRECT).path())
+        .await;
+    let form = ConsentForm::read(&page);
+    let (_, parameters) = redirect_of(&form.send(&fixture, &[("decision", "deny")]).await);
     assert_eq!(
-        (&*said["error"], said.contains_key("code")),
+        (&*parameters["error"], parameters.contains_key("code")),
         ("access_denied", false)
     );
-    let mut told = Vec::new();
-    for (name, words) in [
+    let mut messages = Vec::new();
+    for (name, passphrase_sent) in [
         ("ada", "wrong"),
         ("ada", ""),
         ("eve", &passphrase),
         ("", ""),
         ("../x", "y"),
     ] {
-        let reply = form.allow(&house, name, words).await;
+        let reply = form.allow(&fixture, name, passphrase_sent).await;
         assert_eq!(reply.status, 403, "{name}");
         assert!(!reply.text.contains(&passphrase));
-        let problem = reply.text.split("class=\"problem\"").nth(1).unwrap();
-        told.push(problem.split("</p>").next().unwrap().to_owned());
+        let message = reply.text.split("class=\"problem\"").nth(1).unwrap();
+        messages.push(message.split("</p>").next().unwrap().to_owned());
     }
-    told.dedup();
-    assert_eq!(told.len(), 1, "whether the name exists is not told");
+    messages.dedup();
+    assert_eq!(
+        messages.len(),
+        1,
+        "the message does not reveal if the name exists"
+    );
     // The page that was shown again works.
-    let again = Form::read(&form.allow(&house, "ada", "wrong").await);
-    assert_eq!(again.allow(&house, "ada", &passphrase).await.status, 303);
+    let again = ConsentForm::read(&form.allow(&fixture, "ada", "wrong").await);
+    assert_eq!(again.allow(&fixture, "ada", &passphrase).await.status, 303);
 }
 
 #[tokio::test]
-async fn a_form_from_elsewhere_counts_for_nothing() {
-    let (house, client, passphrase) = ada(true).await;
-    let page = house.get(&Ask::new(&client, REDIRECT).path()).await;
-    let form = Form::read(&page);
-    let yes = [
+async fn consent_form_without_valid_csrf_ticket_is_rejected() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let page = fixture
+        .get(&AuthorizeParams::new(&client, REDIRECT).path())
+        .await;
+    let form = ConsentForm::read(&page);
+    let approval = [
         ("decision", "allow"),
         ("name", "ada"),
         ("passphrase", passphrase.as_str()),
     ];
     // Without the cookie, with another page's cookie, with another ticket, or for another request.
-    let other = Form::read(&house.get(&Ask::new(&client, REDIRECT).path()).await);
-    let without = Form {
+    let other = ConsentForm::read(
+        &fixture
+            .get(&AuthorizeParams::new(&client, REDIRECT).path())
+            .await,
+    );
+    let without = ConsentForm {
         fields: form.fields.clone(),
         cookie: String::new(),
     };
-    let foreign = Form {
+    let foreign = ConsentForm {
         fields: form.fields.clone(),
         cookie: other.cookie.clone(),
     };
-    assert_eq!(without.send(&house, &yes).await.status, 403);
-    assert_eq!(foreign.send(&house, &yes).await.status, 403);
+    assert_eq!(without.send(&fixture, &approval).await.status, 403);
+    assert_eq!(foreign.send(&fixture, &approval).await.status, 403);
     for change in [
         ("ticket", "1.x"),
         ("ticket", ""),
         ("scope", "read write"),
         ("state", "other"),
     ] {
-        let mut more = yes.to_vec();
+        let mut more = approval.to_vec();
         more.push(change);
-        assert_eq!(form.send(&house, &more).await.status, 403, "{change:?}");
+        assert_eq!(form.send(&fixture, &more).await.status, 403, "{change:?}");
     }
-    assert_eq!(form.send(&house, &yes).await.status, 303);
-    house.clock.advance(Duration::from_secs(600));
-    assert_eq!(form.send(&house, &yes).await.status, 403);
+    assert_eq!(form.send(&fixture, &approval).await.status, 303);
+    fixture.clock.advance(Duration::from_secs(600));
+    assert_eq!(form.send(&fixture, &approval).await.status, 403);
 }
 
 #[tokio::test]
-async fn guessing_is_slow() {
-    let (house, client, passphrase) = ada(true).await;
-    let page = house.get(&Ask::new(&client, REDIRECT).path()).await;
-    let form = Form::read(&page);
+async fn passphrase_attempts_are_rate_limited() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let page = fixture
+        .get(&AuthorizeParams::new(&client, REDIRECT).path())
+        .await;
+    let form = ConsentForm::read(&page);
     for _ in 0..10 {
-        assert_eq!(form.allow(&house, "ada", "guess").await.status, 403);
+        assert_eq!(form.allow(&fixture, "ada", "guess").await.status, 403);
     }
-    // Even the right words have to wait now.
-    let refused = form.allow(&house, "ada", &passphrase).await;
-    assert_eq!(refused.status, 429);
-    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    // The right passphrase has to wait now, too.
+    let limited = form.allow(&fixture, "ada", &passphrase).await;
+    assert_eq!(limited.status, 429);
+    let wait: u64 = limited.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    house.clock.advance(Duration::from_secs(wait));
-    assert_eq!(form.allow(&house, "ada", "guess").await.status, 403);
-    house.clock.advance(Duration::from_secs(60));
-    assert_eq!(form.allow(&house, "ada", &passphrase).await.status, 303);
-    // From one place, over all names.
-    let mut refused = 0;
+    fixture.clock.advance(Duration::from_secs(wait));
+    assert_eq!(form.allow(&fixture, "ada", "guess").await.status, 403);
+    fixture.clock.advance(Duration::from_secs(60));
+    assert_eq!(form.allow(&fixture, "ada", &passphrase).await.status, 303);
+    // From one address, over all names.
+    let mut limited = 0;
     for number in 0..100 {
-        let reply = form.allow(&house, &format!("name-{number}"), "guess").await;
-        refused += u32::from(reply.status == 429);
+        let reply = form
+            .allow(&fixture, &format!("name-{number}"), "guess")
+            .await;
+        limited += u32::from(reply.status == 429);
     }
-    assert!(refused >= 39, "{refused}");
+    assert!(limited >= 39, "{limited}");
 }
 
 #[tokio::test]
-async fn a_stranger_locks_himself_out_and_not_the_person() {
-    let (house, client, passphrase) = ada(true).await;
-    let form = Form::read(&house.get(&Ask::new(&client, REDIRECT).path()).await);
+async fn rate_limit_locks_out_the_guesser_not_the_user() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let form = ConsentForm::read(
+        &fixture
+            .get(&AuthorizeParams::new(&client, REDIRECT).path())
+            .await,
+    );
     let guess = async |address: &str| {
-        let reply = form.allow_from(&house, address, "ada", "guess").await;
+        let reply = form.allow_from(&fixture, address, "ada", "guess").await;
         reply.status.as_u16()
     };
     for round in 0..500 {
         let expect = if round < 10 { 403 } else { 429 };
         assert_eq!(guess("203.0.113.7").await, expect, "{round}");
     }
-    // One machine has all addresses of its network.
+    // All addresses of an IPv6 /64 count as one.
     for round in 0..20 {
         let expect = if round < 10 { 403 } else { 429 };
         assert_eq!(guess(&format!("2001:db8::{round:x}")).await, expect);
     }
-    let ada = form.allow_from(&house, "198.51.100.1", "ada", &passphrase);
+    let ada = form.allow_from(&fixture, "198.51.100.1", "ada", &passphrase);
     assert_eq!(ada.await.status, 303);
     // Nor with many addresses, each of which has its own limit.
     for host in 1..=20 {
@@ -311,14 +383,14 @@ async fn a_stranger_locks_himself_out_and_not_the_person() {
             assert_eq!(guess(&format!("192.0.2.{host}")).await, expect);
         }
     }
-    let ada = form.allow_from(&house, "198.51.100.2", "ada", &passphrase);
+    let ada = form.allow_from(&fixture, "198.51.100.2", "ada", &passphrase);
     assert_eq!(ada.await.status, 303);
 }
 
 #[tokio::test]
-async fn a_code_is_for_one_client_one_place_and_one_verifier() {
-    let (house, client, passphrase) = ada(false).await;
-    let other = house.client(BY_CODE, false).await;
+async fn code_is_bound_to_client_redirect_uri_and_verifier() {
+    let (fixture, client, passphrase) = fixture_with_user(false).await;
+    let other = fixture.add_client(CODE_GRANT, false).await;
     let long = "x".repeat(129);
     for change in [
         &[("redirect_uri", "http://127.0.0.1/cb")][..],
@@ -334,140 +406,162 @@ async fn a_code_is_for_one_client_one_place_and_one_verifier() {
             ("client_secret", secret(&other)),
         ],
     ] {
-        let code = code(&house, &client, &passphrase).await;
-        house.clock.advance(Duration::from_secs(6));
-        let refused = redeem(&house, &client, &code, change).await;
-        assert_eq!(refused.error(), (400, "invalid_grant".into()), "{change:?}");
-        // It is spent all the same.
-        let refused = redeem(&house, &client, &code, &[]).await;
-        assert_eq!(refused.error(), (400, "invalid_grant".into()));
+        let code = get_code(&fixture, &client, &passphrase).await;
+        fixture.clock.advance(Duration::from_secs(6));
+        let rejected = exchange_code(&fixture, &client, &code, change).await;
+        assert_eq!(
+            rejected.error(),
+            (400, "invalid_grant".into()),
+            "{change:?}"
+        );
+        // The failed exchange has used up the code.
+        let rejected = exchange_code(&fixture, &client, &code, &[]).await;
+        assert_eq!(rejected.error(), (400, "invalid_grant".into()));
     }
-    let code = code(&house, &client, &passphrase).await;
-    let missing = redeem(&house, &client, &code, &[("code_verifier", "")]).await;
+    let code = get_code(&fixture, &client, &passphrase).await;
+    let missing = exchange_code(&fixture, &client, &code, &[("code_verifier", "")]).await;
     assert_eq!(missing.error(), (400, "invalid_request".into()));
-    house.clock.advance(Duration::from_secs(60));
-    let late = redeem(&house, &client, &code, &[]).await;
+    fixture.clock.advance(Duration::from_secs(60));
+    let late = exchange_code(&fixture, &client, &code, &[]).await;
     assert_eq!(late.error(), (400, "invalid_grant".into()));
     for rubbish in ["x", "a.b", "../../x.y", &"x".repeat(66)] {
-        let refused = redeem(&house, &client, rubbish, &[]).await;
-        assert_eq!(refused.error(), (400, "invalid_grant".into()));
+        let rejected = exchange_code(&fixture, &client, rubbish, &[]).await;
+        assert_eq!(rejected.error(), (400, "invalid_grant".into()));
     }
 }
 
 #[tokio::test]
-async fn a_code_that_comes_twice_takes_everything_back() {
-    let (house, client, passphrase) = ada(false).await;
-    let code = code(&house, &client, &passphrase).await;
-    let (token, refresh) = tokens(&redeem(&house, &client, &code, &[]).await);
-    let auth = house.authenticator();
-    assert!(show(&auth, &token).await.is_ok());
-    let again = redeem(&house, &client, &code, &[]).await;
+async fn code_reuse_revokes_all_tokens() {
+    let (fixture, client, passphrase) = fixture_with_user(false).await;
+    let code = get_code(&fixture, &client, &passphrase).await;
+    let (token, refresh) = tokens(&exchange_code(&fixture, &client, &code, &[]).await);
+    let auth = fixture.authenticator();
+    assert!(authenticate(&auth, &token).await.is_ok());
+    let again = exchange_code(&fixture, &client, &code, &[]).await;
     assert_eq!(again.error(), (400, "invalid_grant".into()));
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
     );
-    let renewed = renew(&house, &client, &refresh, "").await;
+    let renewed = refresh_tokens(&fixture, &client, &refresh, "").await;
     assert_eq!(renewed.error(), (400, "invalid_grant".into()));
 }
 
 #[tokio::test]
-async fn tokens_renew_each_other_and_an_old_one_ends_them_all() {
-    let (house, client, passphrase) = ada(true).await;
-    let code = code(&house, &client, &passphrase).await;
-    let (_, first) = tokens(&redeem(&house, &client, &code, &[]).await);
-    house.clock.advance(Duration::from_secs(800));
-    let wide = renew(&house, &client, &first, "read write").await;
+async fn refresh_rotates_tokens_and_reuse_revokes_all() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let code = get_code(&fixture, &client, &passphrase).await;
+    let (_, first) = tokens(&exchange_code(&fixture, &client, &code, &[]).await);
+    fixture.clock.advance(Duration::from_secs(800));
+    let wide = refresh_tokens(&fixture, &client, &first, "read write").await;
     assert_eq!(wide.error(), (400, "invalid_scope".into()));
-    let (token, second) = tokens(&renew(&house, &client, &first, "").await);
-    let auth = house.authenticator();
-    assert_eq!(&*show(&auth, &token).await.unwrap().principal, "person:ada");
-    let other = house.client(BY_CODE, true).await;
-    let stolen = renew(&house, &other, &second, "").await;
-    assert_eq!(stolen.error(), (400, "invalid_grant".into()));
-    // The first one again: somebody has a copy.
-    let copied = renew(&house, &client, &first, "").await;
-    assert_eq!(copied.error(), (400, "invalid_grant".into()));
+    let (token, second) = tokens(&refresh_tokens(&fixture, &client, &first, "").await);
+    let auth = fixture.authenticator();
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        &*authenticate(&auth, &token).await.unwrap().principal,
+        "user:ada"
     );
-    let ended = renew(&house, &client, &second, "").await;
+    let other = fixture.add_client(CODE_GRANT, true).await;
+    let stolen = refresh_tokens(&fixture, &other, &second, "").await;
+    assert_eq!(stolen.error(), (400, "invalid_grant".into()));
+    // Reuse of the first refresh token: it was copied.
+    let reused = refresh_tokens(&fixture, &client, &first, "").await;
+    assert_eq!(reused.error(), (400, "invalid_grant".into()));
+    assert_eq!(
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
+    );
+    let ended = refresh_tokens(&fixture, &client, &second, "").await;
     assert_eq!(ended.error(), (400, "invalid_grant".into()));
 }
 
 #[tokio::test]
-async fn consent_ends_by_time_by_return_and_with_the_person() {
-    let (house, client, passphrase) = ada(true).await;
-    let fresh = async || {
-        let code = code(&house, &client, &passphrase).await;
-        house.clock.advance(Duration::from_secs(10));
-        tokens(&redeem(&house, &client, &code, &[]).await)
+async fn consent_ends_by_expiry_revocation_or_user_removal() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let new_tokens = async || {
+        let code = get_code(&fixture, &client, &passphrase).await;
+        fixture.clock.advance(Duration::from_secs(10));
+        tokens(&exchange_code(&fixture, &client, &code, &[]).await)
     };
-    let gone = (400, "invalid_grant".to_owned());
-    let (_, refresh) = fresh().await;
-    house.clock.advance(Duration::from_secs(30 * 24 * 3600));
-    house.issuer.refresh().await.unwrap();
-    assert_eq!(renew(&house, &client, &refresh, "").await.error(), gone);
-    let (token, refresh) = fresh().await;
+    let invalid_grant = (400, "invalid_grant".to_owned());
+    let (_, refresh) = new_tokens().await;
+    fixture.clock.advance(Duration::from_secs(30 * 24 * 3600));
+    fixture.issuer.reload().await.unwrap();
+    assert_eq!(
+        refresh_tokens(&fixture, &client, &refresh, "")
+            .await
+            .error(),
+        invalid_grant
+    );
+    let (token, refresh) = new_tokens().await;
     let form = [
         ("client_id", client.client_id.as_str()),
         ("token", &refresh),
     ];
-    assert_eq!(house.post("/oauth2/revoke", &form).await.status, 200);
-    assert_eq!(renew(&house, &client, &refresh, "").await.error(), gone);
-    let auth = house.authenticator();
+    assert_eq!(fixture.post("/oauth2/revoke", &form).await.status, 200);
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        refresh_tokens(&fixture, &client, &refresh, "")
+            .await
+            .error(),
+        invalid_grant
     );
-    let (token, refresh) = fresh().await;
-    assert!(house.people.remove("ada").await.unwrap());
-    house.clock.advance(Duration::from_secs(1));
-    // Somebody else of that name does not inherit what the first one agreed to.
-    house.people.add("ada").await.unwrap();
-    house.issuer.refresh().await.unwrap();
-    assert_eq!(renew(&house, &client, &refresh, "").await.error(), gone);
+    let auth = fixture.authenticator();
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
     );
-    assert_eq!(house.people.list().await.unwrap().len(), 1);
+    let (token, refresh) = new_tokens().await;
+    assert!(fixture.users.remove("ada").await.unwrap());
+    fixture.clock.advance(Duration::from_secs(1));
+    // A new user with the same name does not inherit the consents of the first one.
+    fixture.users.add("ada").await.unwrap();
+    fixture.issuer.reload().await.unwrap();
+    assert_eq!(
+        refresh_tokens(&fixture, &client, &refresh, "")
+            .await
+            .error(),
+        invalid_grant
+    );
+    assert_eq!(
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
+    );
+    assert_eq!(fixture.users.list().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_code_ends_with_the_person_who_agreed() {
-    let (house, client, passphrase) = ada(true).await;
-    let code = code(&house, &client, &passphrase).await;
-    house.people.remove("ada").await.unwrap();
-    let refused = redeem(&house, &client, &code, &[]).await;
-    assert_eq!(refused.error(), (400, "invalid_grant".into()));
+async fn code_is_invalid_after_its_user_was_removed() {
+    let (fixture, client, passphrase) = fixture_with_user(true).await;
+    let code = get_code(&fixture, &client, &passphrase).await;
+    fixture.users.remove("ada").await.unwrap();
+    let rejected = exchange_code(&fixture, &client, &code, &[]).await;
+    assert_eq!(rejected.error(), (400, "invalid_grant".into()));
 }
 
 #[tokio::test]
-async fn the_only_place_to_go_back_to_need_not_be_named() {
-    let house = House::build().await;
-    let passphrase = house.people.add("ada").await.unwrap();
-    let new = NewClient {
+async fn redirect_uri_may_be_omitted_if_only_one_is_registered() {
+    let fixture = IssuerFixture::new().await;
+    let passphrase = fixture.users.add("ada").await.unwrap();
+    let new = NewOAuthClient {
         name: "one place".to_owned(),
         scopes: vec!["read".to_owned()],
         redirect_uris: vec![REDIRECT.to_owned()],
-        grants: BY_CODE.to_vec(),
+        grants: CODE_GRANT.to_vec(),
         public: true,
-        ..NewClient::default()
+        ..NewOAuthClient::default()
     };
-    let client = house.clients.add(new).await.unwrap();
-    for named in [false, true] {
-        let mut ask = Ask::new(&client, REDIRECT);
-        if !named {
-            ask = ask.without("redirect_uri");
+    let client = fixture.clients.add(new).await.unwrap();
+    for is_named in [false, true] {
+        let mut request = AuthorizeParams::new(&client, REDIRECT);
+        if !is_named {
+            request = request.without("redirect_uri");
         }
-        let page = house.get(&ask.path()).await;
-        let form = Form::read(&page);
-        let sent = form.allow(&house, "ada", passphrase.expose()).await;
-        let code = &sent_to(&sent).1["code"];
-        let reply = redeem(&house, &client, code, &[("redirect_uri", "")]).await;
-        // What was named once must be named again.
-        assert_eq!(reply.status.is_success(), !named, "{}", reply.text);
+        let page = fixture.get(&request.path()).await;
+        let form = ConsentForm::read(&page);
+        let redirect = form.allow(&fixture, "ada", passphrase.expose()).await;
+        let code = &redirect_of(&redirect).1["code"];
+        let reply = exchange_code(&fixture, &client, code, &[("redirect_uri", "")]).await;
+        // A redirect URI that was sent must be sent again.
+        assert_eq!(reply.status.is_success(), !is_named, "{}", reply.text);
     }
 }

@@ -1,8 +1,8 @@
-//! Tokens for programs, by their secrets.
+//! Client credentials grant, introspection, revocation and client accounts.
 
-use super::{AUDIENCE, Grant, House, NOW, URL, form_request, secret, show};
-use crate::auth::{Refusal, reason};
-use crate::issuer::{AccountError, NewClient};
+use super::{AUDIENCE, GrantType, IssuerFixture, NOW, URL, authenticate, form_request, secret};
+use crate::auth::{AuthFailure, reason};
+use crate::issuer::{AccountError, NewOAuthClient};
 use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -11,12 +11,12 @@ use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const OWN: &[Grant] = &[Grant::ClientCredentials];
+const CLIENT_CREDENTIALS: &[GrantType] = &[GrantType::ClientCredentials];
 
 #[tokio::test]
-async fn a_secret_buys_a_token_that_the_zone_believes() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
+async fn client_credentials_grant_issues_valid_token() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
     let basic = format!("{}:{}", client.client_id, secret(&client));
     let mut request = form_request(
         "/oauth2/token",
@@ -30,7 +30,7 @@ async fn a_secret_buys_a_token_that_the_zone_believes() {
     request
         .headers_mut()
         .insert(AUTHORIZATION, basic.parse().unwrap());
-    let reply = house.send(request).await;
+    let reply = fixture.send(request).await;
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("cache-control"), "no-store");
     let body = reply.json();
@@ -43,9 +43,9 @@ async fn a_secret_buys_a_token_that_the_zone_believes() {
         (&json!("read"), &Value::Null)
     );
     let token = body["access_token"].as_str().unwrap();
-    // RFC 9068, 2: every member, and nothing else.
-    let part = |at: usize| -> Value {
-        let part = token.split('.').nth(at).unwrap();
+    // RFC 9068, 2: every claim, and nothing else.
+    let part = |index: usize| -> Value {
+        let part = token.split('.').nth(index).unwrap();
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
     };
     let (header, claims) = (part(0), part(1));
@@ -64,36 +64,39 @@ async fn a_secret_buys_a_token_that_the_zone_believes() {
         (&json!(NOW), &json!(NOW + 900))
     );
     assert_eq!(claims.as_object().unwrap().len(), 8);
-    let auth = house.authenticator();
-    let identity = show(&auth, token).await.unwrap();
+    let auth = fixture.authenticator();
+    let identity = authenticate(&auth, token).await.unwrap();
     assert_eq!(&*identity.principal, client.client_id);
     assert_eq!(identity.scopes().collect::<Vec<_>>(), ["read"]);
-    house.clock.advance(Duration::from_secs(930));
-    assert_eq!(show(&auth, token).await.unwrap_err(), Refusal::Expired);
+    fixture.clock.advance(Duration::from_secs(930));
+    assert_eq!(
+        authenticate(&auth, token).await.unwrap_err(),
+        AuthFailure::Expired
+    );
 }
 
 #[tokio::test]
-async fn scopes_are_exactly_those_of_the_client() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
-    let ask = async |scope: Option<&str>| {
+async fn scopes_outside_the_client_are_rejected() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
+    let request_token = async |scope: Option<&str>| {
         let mut form = vec![
             ("grant_type", "client_credentials"),
             ("client_id", client.client_id.as_str()),
             ("client_secret", secret(&client)),
         ];
         form.extend(scope.map(|scope| ("scope", scope)));
-        house.post("/oauth2/token", &form).await
+        fixture.post("/oauth2/token", &form).await
     };
-    assert_eq!(ask(None).await.json()["scope"], "read write");
+    assert_eq!(request_token(None).await.json()["scope"], "read write");
     assert_eq!(
-        ask(Some("write read write")).await.json()["scope"],
+        request_token(Some("write read write")).await.json()["scope"],
         "read write"
     );
-    // `admin` may be granted, but not to this client; `other` to nobody.
+    // `admin` is defined but not allowed for this client; `other` is undefined.
     for scope in ["admin", "read admin", "other", "re", "READ", "*", "read:*"] {
         assert_eq!(
-            ask(Some(scope)).await.error(),
+            request_token(Some(scope)).await.error(),
             (400, "invalid_scope".into()),
             "{scope}"
         );
@@ -101,11 +104,11 @@ async fn scopes_are_exactly_those_of_the_client() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_the_client_learns_nothing() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
+async fn failed_client_auth_responses_are_identical() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
     let id = client.client_id.as_str();
-    let mut seen = Vec::new();
+    let mut responses = Vec::new();
     for (id, secret) in [
         (id, "wrong"),
         (id, ""),
@@ -119,14 +122,14 @@ async fn whoever_is_not_the_client_learns_nothing() {
             ("client_id", id),
             ("client_secret", secret),
         ];
-        let reply = house.post("/oauth2/token", &form).await;
+        let reply = fixture.post("/oauth2/token", &form).await;
         assert_eq!(reply.error(), (401, "invalid_client".into()), "{id}");
         assert!(reply.header("www-authenticate").starts_with("Basic realm="));
-        seen.push(reply.text);
+        responses.push(reply.text);
     }
-    seen.dedup();
-    assert_eq!(seen.len(), 1, "all refusals read the same");
-    let mut twice = form_request(
+    responses.dedup();
+    assert_eq!(responses.len(), 1, "all error responses are the same");
+    let mut both_methods = form_request(
         "/oauth2/token",
         &[
             ("grant_type", "client_credentials"),
@@ -135,20 +138,20 @@ async fn whoever_is_not_the_client_learns_nothing() {
         ],
     );
     let basic = STANDARD.encode(format!("{id}:{}", secret(&client)));
-    twice
+    both_methods
         .headers_mut()
         .insert(AUTHORIZATION, format!("Basic {basic}").parse().unwrap());
     assert_eq!(
-        house.send(twice).await.error(),
+        fixture.send(both_methods).await.error(),
         (400, "invalid_request".into())
     );
 }
 
 #[tokio::test]
-async fn malformed_requests_are_told_what_is_wrong() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
-    let known = [
+async fn malformed_token_request_returns_oauth_error() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
+    let credentials = [
         ("client_id", client.client_id.as_str()),
         ("client_secret", secret(&client)),
     ];
@@ -183,16 +186,16 @@ async fn malformed_requests_are_told_what_is_wrong() {
             "invalid_target",
         ),
     ] {
-        let form: Vec<_> = known.iter().chain(more).copied().collect();
+        let form: Vec<_> = credentials.iter().chain(more).copied().collect();
         assert_eq!(
-            house.post("/oauth2/token", &form).await.error(),
+            fixture.post("/oauth2/token", &form).await.error(),
             (400, error.into()),
             "{more:?}"
         );
     }
     let json = Request::post("/oauth2/token").header("content-type", "application/json");
     assert_eq!(
-        house
+        fixture
             .send(json.body(Body::from("{}")).unwrap())
             .await
             .status,
@@ -201,109 +204,117 @@ async fn malformed_requests_are_told_what_is_wrong() {
     let form =
         Request::post("/oauth2/token").header("content-type", "application/x-www-form-urlencoded");
     let large = form.body(Body::from(vec![b'a'; (64 << 10) + 1])).unwrap();
-    assert_eq!(house.send(large).await.status, 413);
-    assert_eq!(house.get("/oauth2/token").await.status, 405);
+    assert_eq!(fixture.send(large).await.status, 413);
+    assert_eq!(fixture.get("/oauth2/token").await.status, 405);
 }
 
 #[tokio::test]
-async fn a_token_can_be_asked_about_and_taken_back() {
-    let house = House::build().await;
+async fn token_can_be_introspected_and_revoked() {
+    let fixture = IssuerFixture::new().await;
     let (client, other) = (
-        house.client(OWN, false).await,
-        house.client(OWN, false).await,
+        fixture.add_client(CLIENT_CREDENTIALS, false).await,
+        fixture.add_client(CLIENT_CREDENTIALS, false).await,
     );
-    let token = house.own_token(&client).await;
-    let auth = house.authenticator();
-    assert!(show(&auth, &token).await.is_ok());
-    let call = async |path: &str, by: &super::NewSecret, token: &str| {
+    let token = fixture.client_token(&client).await;
+    let auth = fixture.authenticator();
+    assert!(authenticate(&auth, &token).await.is_ok());
+    let call = async |path: &str, client: &super::NewClientCredentials, token: &str| {
         let form = [
-            ("client_id", by.client_id.as_str()),
-            ("client_secret", secret(by)),
+            ("client_id", client.client_id.as_str()),
+            ("client_secret", secret(client)),
             ("token", token),
         ];
-        house.post(path, &form).await
+        fixture.post(path, &form).await
     };
-    let told = call("/oauth2/introspect", &other, &token).await.json();
+    let introspection = call("/oauth2/introspect", &other, &token).await.json();
     assert_eq!(
-        (&told["active"], &told["scope"]),
+        (&introspection["active"], &introspection["scope"]),
         (&json!(true), &json!("read write"))
     );
     assert_eq!(
-        (&told["sub"], &told["exp"]),
+        (&introspection["sub"], &introspection["exp"]),
         (&json!(client.client_id), &json!(NOW + 900))
     );
     for unknown in ["rubbish", "a.b.c", &token[..token.len() - 4]] {
-        let told = call("/oauth2/introspect", &other, unknown).await.json();
-        assert_eq!(told, json!({"active": false}), "{unknown}");
+        let introspection = call("/oauth2/introspect", &other, unknown).await.json();
+        assert_eq!(introspection, json!({"active": false}), "{unknown}");
     }
-    // Not by somebody else…
-    let refused = call("/oauth2/revoke", &other, &token).await;
-    assert_eq!(refused.error(), (400, "invalid_grant".into()));
-    assert!(show(&auth, &token).await.is_ok());
-    // …but by its holder, and it may try twice.
+    // Another client cannot revoke it…
+    let rejected = call("/oauth2/revoke", &other, &token).await;
+    assert_eq!(rejected.error(), (400, "invalid_grant".into()));
+    assert!(authenticate(&auth, &token).await.is_ok());
+    // …its own client can, repeatedly.
     for _ in 0..2 {
         assert_eq!(call("/oauth2/revoke", &client, &token).await.status, 200);
     }
     assert_eq!(call("/oauth2/revoke", &client, "unknown").await.status, 200);
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
     );
     assert_eq!(
         call("/oauth2/introspect", &other, &token).await.json(),
         json!({"active": false})
     );
-    let anonymous = house.post("/oauth2/introspect", &[("token", &token)]).await;
+    let anonymous = fixture
+        .post("/oauth2/introspect", &[("token", &token)])
+        .await;
     assert_eq!(anonymous.error(), (401, "invalid_client".into()));
-    let public = house.client(&[Grant::AuthorizationCode], true).await;
+    let public = fixture
+        .add_client(&[GrantType::AuthorizationCode], true)
+        .await;
     let form = [("client_id", public.client_id.as_str()), ("token", &token)];
-    assert_eq!(house.post("/oauth2/introspect", &form).await.status, 401);
+    assert_eq!(fixture.post("/oauth2/introspect", &form).await.status, 401);
 }
 
 #[tokio::test]
-async fn a_removed_client_has_no_tokens_any_more() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
-    let token = house.own_token(&client).await;
-    let auth = house.authenticator();
-    assert!(show(&auth, &token).await.is_ok());
-    assert!(house.clients.remove(&client.client_id).await.unwrap());
-    assert!(!house.clients.remove(&client.client_id).await.unwrap());
-    house.issuer.refresh().await.unwrap();
+async fn removing_a_client_revokes_its_tokens() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
+    let token = fixture.client_token(&client).await;
+    let auth = fixture.authenticator();
+    assert!(authenticate(&auth, &token).await.is_ok());
+    assert!(fixture.clients.remove(&client.client_id).await.unwrap());
+    assert!(!fixture.clients.remove(&client.client_id).await.unwrap());
+    fixture.issuer.reload().await.unwrap();
     assert_eq!(
-        show(&auth, &token).await.unwrap_err(),
-        Refusal::Invalid(reason::REVOKED)
+        authenticate(&auth, &token).await.unwrap_err(),
+        AuthFailure::Invalid(reason::REVOKED)
     );
-    // The next one of that name starts anew.
-    house.clock.advance(Duration::from_secs(1));
-    let new = NewClient {
+    // A new client with the same id is not affected.
+    fixture.clock.advance(Duration::from_secs(1));
+    let new = NewOAuthClient {
         id: Some(client.client_id.clone()),
         name: "again".into(),
         scopes: vec!["read".into()],
-        grants: OWN.to_vec(),
-        ..NewClient::default()
+        grants: CLIENT_CREDENTIALS.to_vec(),
+        ..NewOAuthClient::default()
     };
-    let again = house.clients.add(new.clone()).await.unwrap();
+    let again = fixture.clients.add(new.clone()).await.unwrap();
     assert!(matches!(
-        house.clients.add(new).await,
+        fixture.clients.add(new).await,
         Err(AccountError::Taken)
     ));
-    assert!(show(&auth, &house.own_token(&again).await).await.is_ok());
+    assert!(
+        authenticate(&auth, &fixture.client_token(&again).await)
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_client_is_refused() {
-    let house = House::build().await;
-    let good = NewClient {
+async fn invalid_client_parameters_are_rejected() {
+    let fixture = IssuerFixture::new().await;
+    let valid = NewOAuthClient {
         name: "n".into(),
         scopes: vec!["read".into()],
-        grants: OWN.to_vec(),
-        ..NewClient::default()
+        grants: CLIENT_CREDENTIALS.to_vec(),
+        ..NewOAuthClient::default()
     };
-    let add = async |change: fn(&mut NewClient)| {
-        let mut new = good.clone();
+    let add = async |change: fn(&mut NewOAuthClient)| {
+        let mut new = valid.clone();
         change(&mut new);
-        house
+        fixture
             .clients
             .add(new)
             .await
@@ -311,40 +322,40 @@ async fn what_cannot_be_a_client_is_refused() {
             .map(|error| error.to_string())
     };
     assert_eq!(add(|_| {}).await, None);
-    let bad: [fn(&mut NewClient); 11] = [
+    let invalid: [fn(&mut NewOAuthClient); 11] = [
         |new| new.name.clear(),
         |new| new.name = "a\nb".into(),
         |new| new.name = "safe\u{202e}evil".into(),
         |new| new.id = Some("Upper".into()),
-        |new| new.id = Some("person:ada".into()),
+        |new| new.id = Some("user:ada".into()),
         |new| new.scopes.clear(),
         |new| new.scopes = vec!["two words".into()],
         |new| new.redirect_uris = vec!["http://a.example/".into()],
         |new| new.grants.clear(),
-        |new| new.grants = vec![Grant::AuthorizationCode],
+        |new| new.grants = vec![GrantType::AuthorizationCode],
         |new| new.public = true,
     ];
-    for change in bad {
+    for change in invalid {
         assert!(add(change).await.is_some());
     }
-    let listed = house.clients.list().await.unwrap();
+    let listed = fixture.clients.list().await.unwrap();
     assert_eq!(listed.len(), 1);
 }
 
 #[tokio::test]
-async fn what_is_kept_and_shown_holds_no_secret() {
-    let house = House::build().await;
-    let client = house.client(OWN, false).await;
-    let passphrase = house.people.add("ada").await.unwrap();
+async fn secrets_are_not_stored_or_printed() {
+    let fixture = IssuerFixture::new().await;
+    let client = fixture.add_client(CLIENT_CREDENTIALS, false).await;
+    let passphrase = fixture.users.add("ada").await.unwrap();
     let mut all = format!(
         "{client:?} {passphrase:?} {:?} {:?}",
-        house.issuer,
-        house.clients.list().await
+        fixture.issuer,
+        fixture.clients.list().await
     );
     for kind in ["oauth.client", "oauth.person"] {
-        for kept in house.keep.list(kind).await.unwrap() {
-            all.push_str(&kept.value);
-            assert!(!format!("{kept:?}").contains("sha256"));
+        for record in fixture.store.list(kind).await.unwrap() {
+            all.push_str(&record.value);
+            assert!(!format!("{record:?}").contains("sha256"));
         }
     }
     assert!(!all.contains(secret(&client)) && !all.contains(passphrase.expose()));

@@ -1,11 +1,13 @@
-//! Two requests about one consent at the same time: every order in which their steps at the records can
-//! happen is tried, one after another.
+//! Concurrent requests for one grant: every interleaving of their store operations is tried in turn.
 
-use super::browser::{Ask, Form, VERIFIER, sent_to};
-use super::{Grant, House, Keep, NewSecret, REDIRECT, Reply, form_request, node, show};
-use crate::auth::{Refusal, reason};
+use super::browser::{AuthorizeParams, ConsentForm, VERIFIER, redirect_of};
+use super::{
+    GrantType, IssuerFixture, IssuerReply, IssuerStore, NewClientCredentials, REDIRECT,
+    authenticate, form_request, open_node,
+};
+use crate::auth::{AuthFailure, reason};
 use crate::clock::Clock;
-use crate::issuer::{Clients, KeepError, Kept, MemoryKeep, People};
+use crate::issuer::{IssuerRecord, IssuerStoreError, MemoryIssuerStore, OAuthClients, OAuthUsers};
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,48 +15,48 @@ use tokio::sync::{Semaphore, mpsc};
 use tower::ServiceExt;
 
 tokio::task_local! {
-    /// Which of the two requests this task is.
+    /// Index of the request that this task runs.
     static LANE: usize;
 }
 
-/// What a request does next, as the schedule sees it.
-enum Step {
-    /// It waits for its next step at the records.
-    Waits,
+/// Progress of a request, as the scheduler sees it.
+enum RaceStep {
+    /// It waits for its next store operation.
+    Waiting,
     /// It was answered.
     Answered,
 }
 
-/// Records in memory, at which each request takes a step only when it is told to.
-struct SteppedKeep {
-    records: MemoryKeep,
-    gates: Mutex<Option<Arc<Gates>>>,
+/// In-memory store in which each request's operations wait for the scheduler.
+struct SteppedStore {
+    records: MemoryIssuerStore,
+    gates: Mutex<Option<Arc<StepGates>>>,
 }
 
-struct Gates {
+struct StepGates {
     lanes: [Semaphore; 2],
-    steps: [mpsc::UnboundedSender<Step>; 2],
+    steps: [mpsc::UnboundedSender<RaceStep>; 2],
 }
 
-impl SteppedKeep {
-    async fn turn(&self) {
+impl SteppedStore {
+    async fn wait_for_step(&self) {
         let gates = self.gates.lock().unwrap().clone();
         if let (Some(gates), Ok(lane)) = (gates, LANE.try_with(|lane| *lane)) {
-            gates.steps[lane].send(Step::Waits).unwrap();
+            gates.steps[lane].send(RaceStep::Waiting).unwrap();
             gates.lanes[lane].acquire().await.unwrap().forget();
         }
     }
 }
 
 #[async_trait]
-impl Keep for SteppedKeep {
-    async fn get(&self, kind: &str, key: &str) -> Result<Option<Kept>, KeepError> {
-        self.turn().await;
+impl IssuerStore for SteppedStore {
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+        self.wait_for_step().await;
         self.records.get(kind, key).await
     }
 
-    async fn list(&self, kind: &str) -> Result<Vec<Kept>, KeepError> {
-        self.turn().await;
+    async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError> {
+        self.wait_for_step().await;
         self.records.list(kind).await
     }
 
@@ -65,99 +67,101 @@ impl Keep for SteppedKeep {
         value: &str,
         expected: Option<u64>,
         expires_at: Option<u64>,
-    ) -> Result<bool, KeepError> {
-        self.turn().await;
-        let put = self.records.put(kind, key, value, expected, expires_at);
-        put.await
+    ) -> Result<bool, IssuerStoreError> {
+        self.wait_for_step().await;
+        let write = self.records.put(kind, key, value, expected, expires_at);
+        write.await
     }
 
-    async fn take(&self, kind: &str, key: &str) -> Result<Option<Kept>, KeepError> {
-        self.turn().await;
+    async fn take(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+        self.wait_for_step().await;
         self.records.take(kind, key).await
     }
 }
 
-/// One installation, its person, and a client that has no secret.
-struct Stage {
-    house: House,
-    keep: Arc<SteppedKeep>,
-    client: NewSecret,
+/// One installation with a user and a public client.
+struct RaceFixture {
+    fixture: IssuerFixture,
+    store: Arc<SteppedStore>,
+    client: NewClientCredentials,
     passphrase: String,
 }
 
-/// What the client holds before the two requests.
-struct Session {
+/// Credentials of the client before the race.
+struct RaceSession {
     code: String,
-    /// In the order in which they were made.
-    access: Vec<String>,
-    refresh: Vec<String>,
+    /// Oldest first.
+    access_tokens: Vec<String>,
+    refresh_tokens: Vec<String>,
 }
 
-/// A step that was taken.
+/// A step of the schedule.
 #[derive(Debug)]
-struct Taken {
+struct TakenStep {
     lane: usize,
-    /// Whether the other request waited too.
+    /// True if the other request was waiting, too.
     had_choice: bool,
 }
 
-/// One of the two requests, as a form.
+/// Form of one of the two requests.
 type TokenForm = Vec<(&'static str, String)>;
 
-impl Stage {
-    async fn build() -> Self {
-        let clock = Clock::set(super::NOW);
-        let keep = Arc::new(SteppedKeep {
-            records: MemoryKeep::new(clock.clone()),
+impl RaceFixture {
+    async fn new() -> Self {
+        let clock = Clock::fixed(super::NOW);
+        let store = Arc::new(SteppedStore {
+            records: MemoryIssuerStore::new(clock.clone()),
             gates: Mutex::new(None),
         });
-        let shared: Arc<dyn Keep> = keep.clone();
-        let issuer = node(&shared, &clock).await;
-        let house = House {
-            clients: Clients::new(shared.clone(), clock.clone()),
-            people: People::new(shared.clone(), clock.clone()),
-            keep: shared,
+        let shared: Arc<dyn IssuerStore> = store.clone();
+        let issuer = open_node(&shared, &clock).await;
+        let fixture = IssuerFixture {
+            clients: OAuthClients::new(shared.clone(), clock.clone()),
+            users: OAuthUsers::new(shared.clone(), clock.clone()),
+            store: shared,
             clock,
             issuer,
         };
-        let client = house.client(&[Grant::AuthorizationCode], true).await;
-        let passphrase = house.people.add("ada").await.unwrap();
+        let client = fixture
+            .add_client(&[GrantType::AuthorizationCode], true)
+            .await;
+        let passphrase = fixture.users.add("ada").await.unwrap();
         Self {
             passphrase: passphrase.expose().to_owned(),
-            house,
-            keep,
+            fixture,
+            store,
             client,
         }
     }
 
-    async fn code(&self) -> String {
-        // As often as a person may sign in.
-        self.house.clock.advance(Duration::from_secs(6));
-        let page = Ask::new(&self.client, REDIRECT).path();
-        let form = Form::read(&self.house.get(&page).await);
-        let sent = form.allow(&self.house, "ada", &self.passphrase).await;
-        sent_to(&sent).1["code"].clone()
+    async fn get_code(&self) -> String {
+        // Stay below the sign-in rate limit.
+        self.fixture.clock.advance(Duration::from_secs(6));
+        let page = AuthorizeParams::new(&self.client, REDIRECT).path();
+        let form = ConsentForm::read(&self.fixture.get(&page).await);
+        let redirect = form.allow(&self.fixture, "ada", &self.passphrase).await;
+        redirect_of(&redirect).1["code"].clone()
     }
 
-    /// A session whose refresh token was rotated so many times.
-    async fn session(&self, rotations: usize) -> Session {
-        let mut session = Session {
-            code: self.code().await,
-            access: Vec::new(),
-            refresh: Vec::new(),
+    /// Returns a session whose refresh token was rotated `rotations` times.
+    async fn session(&self, rotations: usize) -> RaceSession {
+        let mut session = RaceSession {
+            code: self.get_code().await,
+            access_tokens: Vec::new(),
+            refresh_tokens: Vec::new(),
         };
-        let first = self.post(&self.redeem(&session)).await;
+        let first = self.post(&self.exchange_form(&session)).await;
         session.add(&first);
         for _ in 0..rotations {
             let next = self
-                .post(&self.renew(session.refresh.last().unwrap()))
+                .post(&self.refresh_form(session.refresh_tokens.last().unwrap()))
                 .await;
             session.add(&next);
         }
         session
     }
 
-    fn redeem(&self, session: &Session) -> TokenForm {
+    fn exchange_form(&self, session: &RaceSession) -> TokenForm {
         vec![
             ("grant_type", "authorization_code".to_owned()),
             ("code", session.code.clone()),
@@ -167,7 +171,7 @@ impl Stage {
         ]
     }
 
-    fn renew(&self, refresh: &str) -> TokenForm {
+    fn refresh_form(&self, refresh: &str) -> TokenForm {
         vec![
             ("grant_type", "refresh_token".to_owned()),
             ("refresh_token", refresh.to_owned()),
@@ -175,33 +179,37 @@ impl Stage {
         ]
     }
 
-    async fn post(&self, form: &TokenForm) -> Reply {
+    async fn post(&self, form: &TokenForm) -> IssuerReply {
         let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, &**value)).collect();
-        self.house.post("/oauth2/token", &form).await
+        self.fixture.post("/oauth2/token", &form).await
     }
 
-    /// Sends two requests and lets them take their steps in this order; what the order leaves open is
-    /// the first lane's. Answers what they got, and how it went.
-    async fn race(&self, forms: [TokenForm; 2], order: &[usize]) -> ([Reply; 2], Vec<Taken>) {
+    /// Sends two requests and runs their steps in this order; after its end the first lane goes first.
+    /// Returns the responses and the steps taken.
+    async fn race(
+        &self,
+        forms: [TokenForm; 2],
+        order: &[usize],
+    ) -> ([IssuerReply; 2], Vec<TakenStep>) {
         let (first, first_steps) = mpsc::unbounded_channel();
         let (second, second_steps) = mpsc::unbounded_channel();
-        let gates = Arc::new(Gates {
+        let gates = Arc::new(StepGates {
             lanes: [Semaphore::new(0), Semaphore::new(0)],
             steps: [first, second],
         });
-        *self.keep.gates.lock().unwrap() = Some(gates.clone());
+        *self.store.gates.lock().unwrap() = Some(gates.clone());
         let mut replies = Vec::new();
         for (lane, form) in forms.into_iter().enumerate() {
-            let router = self.house.issuer.router();
+            let router = self.fixture.issuer.router();
             let gates = gates.clone();
             replies.push(tokio::spawn(LANE.scope(lane, async move {
                 let form: Vec<(&str, &str)> =
                     form.iter().map(|(name, value)| (*name, &**value)).collect();
-                let answer = router.oneshot(form_request("/oauth2/token", &form));
-                let (parts, body) = answer.await.unwrap().into_parts();
+                let response = router.oneshot(form_request("/oauth2/token", &form));
+                let (parts, body) = response.await.unwrap().into_parts();
                 let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-                gates.steps[lane].send(Step::Answered).unwrap();
-                Reply {
+                gates.steps[lane].send(RaceStep::Answered).unwrap();
+                IssuerReply {
                     status: parts.status,
                     headers: parts.headers,
                     text: String::from_utf8(bytes.to_vec()).unwrap(),
@@ -209,41 +217,45 @@ impl Stage {
             })));
         }
         let mut steps = [first_steps, second_steps];
-        let mut open = [true, true];
+        let mut is_waiting = [true, true];
         for lane in 0..2 {
-            open[lane] = matches!(steps[lane].recv().await.unwrap(), Step::Waits);
+            is_waiting[lane] = matches!(steps[lane].recv().await.unwrap(), RaceStep::Waiting);
         }
         let mut taken = Vec::new();
-        while open[0] || open[1] {
-            let wanted = order.get(taken.len()).copied().unwrap_or(0);
-            let lane = if open[wanted] { wanted } else { 1 - wanted };
-            let had_choice = open[0] && open[1];
+        while is_waiting[0] || is_waiting[1] {
+            let preferred = order.get(taken.len()).copied().unwrap_or(0);
+            let lane = if is_waiting[preferred] {
+                preferred
+            } else {
+                1 - preferred
+            };
+            let had_choice = is_waiting[0] && is_waiting[1];
             gates.lanes[lane].add_permits(1);
-            open[lane] = matches!(steps[lane].recv().await.unwrap(), Step::Waits);
-            taken.push(Taken { lane, had_choice });
+            is_waiting[lane] = matches!(steps[lane].recv().await.unwrap(), RaceStep::Waiting);
+            taken.push(TakenStep { lane, had_choice });
         }
-        *self.keep.gates.lock().unwrap() = None;
+        *self.store.gates.lock().unwrap() = None;
         let second = replies.pop().unwrap().await.unwrap();
         let first = replies.pop().unwrap().await.unwrap();
         ([first, second], taken)
     }
 
-    /// Tries every order, and asserts that none leaves a token of the session in force.
-    async fn no_order_leaves_a_token(
+    /// Tries every interleaving, and asserts that none leaves a valid token.
+    async fn assert_all_interleavings_revoke(
         &self,
         rotations: Option<usize>,
-        forms: impl Fn(&Session) -> [TokenForm; 2],
+        forms: impl Fn(&RaceSession) -> [TokenForm; 2],
     ) {
-        let auth = self.house.authenticator();
+        let auth = self.fixture.authenticator();
         let mut order = Vec::new();
         let mut orders = 0;
         loop {
             let mut session = match rotations {
                 Some(rotations) => self.session(rotations).await,
-                None => Session {
-                    code: self.code().await,
-                    access: Vec::new(),
-                    refresh: Vec::new(),
+                None => RaceSession {
+                    code: self.get_code().await,
+                    access_tokens: Vec::new(),
+                    refresh_tokens: Vec::new(),
                 },
             };
             let (replies, taken) = self.race(forms(&session), &order).await;
@@ -253,19 +265,19 @@ impl Stage {
                     _ => assert_eq!(reply.error(), (400, "invalid_grant".into())),
                 }
             }
-            for token in &session.access {
-                let shown = show(&auth, token).await;
-                let refusal = shown.expect_err(&format!("a token is accepted after {taken:?}"));
-                assert_eq!(refusal, Refusal::Invalid(reason::REVOKED), "{taken:?}");
+            for token in &session.access_tokens {
+                let result = authenticate(&auth, token).await;
+                let refusal = result.expect_err(&format!("a token is accepted after {taken:?}"));
+                assert_eq!(refusal, AuthFailure::Invalid(reason::REVOKED), "{taken:?}");
             }
-            for refresh in &session.refresh {
-                let reply = self.post(&self.renew(refresh)).await;
+            for refresh in &session.refresh_tokens {
+                let reply = self.post(&self.refresh_form(refresh)).await;
                 assert_eq!(reply.error(), (400, "invalid_grant".into()), "{taken:?}");
             }
             orders += 1;
-            // Depth first: the last step that the other request could have taken is given to it.
-            let next = |step: &Taken| step.lane == 0 && step.had_choice;
-            let Some(last) = taken.iter().rposition(next) else {
+            // Depth first: the last step with a choice goes to the other request.
+            let has_alternative = |step: &TakenStep| step.lane == 0 && step.had_choice;
+            let Some(last) = taken.iter().rposition(has_alternative) else {
                 break;
             };
             order = taken[..last].iter().map(|step| step.lane).collect();
@@ -275,42 +287,61 @@ impl Stage {
     }
 }
 
-impl Session {
-    fn add(&mut self, reply: &Reply) {
+impl RaceSession {
+    fn add(&mut self, reply: &IssuerReply) {
         let body = reply.json();
         let text = |name: &str| body[name].as_str().unwrap().to_owned();
-        self.access.push(text("access_token"));
-        self.refresh.push(text("refresh_token"));
+        self.access_tokens.push(text("access_token"));
+        self.refresh_tokens.push(text("refresh_token"));
     }
 }
 
 #[tokio::test]
-async fn a_code_that_is_shown_twice_at_once_leaves_no_token() {
-    let stage = Stage::build().await;
-    let both = |session: &Session| [stage.redeem(session), stage.redeem(session)];
-    stage.no_order_leaves_a_token(None, both).await;
+async fn concurrent_code_reuse_revokes_all_tokens() {
+    let fixture = RaceFixture::new().await;
+    let forms = |session: &RaceSession| {
+        [
+            fixture.exchange_form(session),
+            fixture.exchange_form(session),
+        ]
+    };
+    fixture.assert_all_interleavings_revoke(None, forms).await;
 }
 
 #[tokio::test]
-async fn a_code_that_is_shown_again_during_a_renewal_leaves_no_token() {
-    let stage = Stage::build().await;
-    let both = |session: &Session| [stage.redeem(session), stage.renew(&session.refresh[0])];
-    stage.no_order_leaves_a_token(Some(0), both).await;
+async fn code_reuse_during_refresh_revokes_all_tokens() {
+    let fixture = RaceFixture::new().await;
+    let forms = |session: &RaceSession| {
+        [
+            fixture.exchange_form(session),
+            fixture.refresh_form(&session.refresh_tokens[0]),
+        ]
+    };
+    fixture
+        .assert_all_interleavings_revoke(Some(0), forms)
+        .await;
 }
 
 #[tokio::test]
-async fn a_rotated_refresh_token_that_is_used_during_a_renewal_leaves_no_token() {
-    let stage = Stage::build().await;
-    let both = |session: &Session| {
-        let [rotated, current] = [0, 1].map(|place| stage.renew(&session.refresh[place]));
+async fn refresh_token_reuse_during_refresh_revokes_all_tokens() {
+    let fixture = RaceFixture::new().await;
+    let forms = |session: &RaceSession| {
+        let [rotated, current] =
+            [0, 1].map(|index| fixture.refresh_form(&session.refresh_tokens[index]));
         [rotated, current]
     };
-    stage.no_order_leaves_a_token(Some(1), both).await;
+    fixture
+        .assert_all_interleavings_revoke(Some(1), forms)
+        .await;
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_is_used_twice_at_once_leaves_no_token() {
-    let stage = Stage::build().await;
-    let both = |session: &Session| [0, 0].map(|place| stage.renew(&session.refresh[place]));
-    stage.no_order_leaves_a_token(Some(0), both).await;
+async fn concurrent_refresh_token_use_revokes_all_tokens() {
+    let fixture = RaceFixture::new().await;
+    let forms = |session: &RaceSession| {
+        [0, 0].map(|index| fixture.refresh_form(&session.refresh_tokens[index]))
+    };
+    fixture
+        .assert_all_interleavings_revoke(Some(0), forms)
+        .await;
 }

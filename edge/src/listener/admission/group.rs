@@ -1,19 +1,19 @@
-//! Senders that are counted together: a total, and a share of it for each key.
+//! Group of uploads with a total limit and a share of it for each key.
 
-use super::Sender;
+use super::PendingUpload;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// Senders by their ids, which grow with time. A key has an entry only while it has senders.
-pub(super) struct Group<K> {
+/// Uploads by id, which grows with time. A key has an entry only while it has uploads.
+pub(super) struct UploadGroup<K> {
     total: usize,
     share: usize,
-    all: BTreeMap<u64, (K, Sender)>,
+    all: BTreeMap<u64, (K, PendingUpload)>,
     by_key: HashMap<K, BTreeSet<u64>>,
 }
 
-impl<K: Clone + Eq + Hash> Group<K> {
-    /// At most `total` senders, and of one key a part: 16 is a sixteenth.
+impl<K: Clone + Eq + Hash> UploadGroup<K> {
+    /// Creates a group of at most `total` uploads, and a part of it for each key: 16 is a sixteenth.
     pub(super) fn new(total: usize, part: usize) -> Self {
         let total = total.max(1);
         Self {
@@ -28,23 +28,28 @@ impl<K: Clone + Eq + Hash> Group<K> {
         self.by_key.get(key).map_or(0, BTreeSet::len)
     }
 
-    /// Whether half of the total, or of the key's share, is taken.
+    /// Returns true if half of the total, or of the key's share, is taken.
     pub(super) fn is_crowded(&self, key: &K) -> bool {
         self.all.len() >= self.total.div_ceil(2) || self.count(key) >= self.share.div_ceil(2)
     }
 
-    /// Whether there is room for one more of this key.
-    pub(super) fn has_room(&self, key: &K) -> bool {
+    /// Returns true if one more of this key is allowed.
+    pub(super) fn has_capacity(&self, key: &K) -> bool {
         self.all.len() < self.total && self.count(key) < self.share
     }
 
-    /// Adds a sender. If that is one too many, the oldest of its key or of all is removed and returned.
-    pub(super) fn insert(&mut self, key: K, id: u64, sender: &Sender) -> Option<Sender> {
+    /// Adds an upload. If that exceeds a limit, the oldest of its key or of all is removed and returned.
+    pub(super) fn insert(
+        &mut self,
+        key: K,
+        id: u64,
+        upload: &PendingUpload,
+    ) -> Option<PendingUpload> {
         let of_key = self.by_key.entry(key.clone()).or_default();
         of_key.insert(id);
         let oldest_of_key = of_key.first().copied();
         let over_share = of_key.len() > self.share;
-        self.all.insert(id, (key, sender.clone()));
+        self.all.insert(id, (key, upload.clone()));
         let oldest = match () {
             () if over_share => oldest_of_key,
             () if self.all.len() > self.total => self.all.keys().next().copied(),
@@ -53,20 +58,20 @@ impl<K: Clone + Eq + Hash> Group<K> {
         oldest.and_then(|id| self.take(id))
     }
 
-    /// Removes a sender. Says whether it was there.
+    /// Removes an upload. Returns true if it was there.
     pub(super) fn remove(&mut self, id: u64) -> bool {
         self.take(id).is_some()
     }
 
-    fn take(&mut self, id: u64) -> Option<Sender> {
-        let (key, sender) = self.all.remove(&id)?;
+    fn take(&mut self, id: u64) -> Option<PendingUpload> {
+        let (key, upload) = self.all.remove(&id)?;
         if let Some(of_key) = self.by_key.get_mut(&key) {
             of_key.remove(&id);
             if of_key.is_empty() {
                 self.by_key.remove(&key);
             }
         }
-        Some(sender)
+        Some(upload)
     }
 
     #[cfg(test)]

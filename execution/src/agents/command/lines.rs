@@ -1,75 +1,75 @@
-//! Lines of bounded length.
+//! Line reader with bounded line length.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// What is read at once.
-const BUFFER: usize = 64 * 1024;
+/// Read buffer size in bytes.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A line may have needed more than this for once; then the room is given back.
-const KEPT: usize = 256 * 1024;
+/// A line buffer that grew beyond this size is shrunk before the next line.
+const RETAINED_BUFFER_BYTES: usize = 256 * 1024;
 
-/// What happens to a line that is too long.
+/// Handling of lines that are too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooLong {
-    /// It is an error.
-    Refuse,
-    /// Its end is left out.
-    Cut,
+    /// Return an error.
+    Reject,
+    /// Drop the end of the line.
+    Truncate,
 }
 
-/// Why there is no next line.
+/// Errors of [`LineReader::next`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LineError {
-    #[error("it printed a line of more than {0} bytes")]
+    #[error("output line is longer than {0} bytes")]
     TooLong(usize),
-    #[error("its output cannot be read: {0}")]
+    #[error("output cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
 }
 
-/// Reads lines, and never keeps more than one, nor more of it than is allowed.
-pub(super) struct Lines<R> {
-    from: BufReader<R>,
+/// Reads lines one at a time and buffers at most `max_bytes` of each.
+pub(super) struct LineReader<R> {
+    reader: BufReader<R>,
     line: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     too_long: TooLong,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(from: R, most: usize, too_long: TooLong) -> Self {
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    pub(super) fn new(reader: R, max_bytes: usize, too_long: TooLong) -> Self {
         Self {
-            from: BufReader::with_capacity(BUFFER, from),
+            reader: BufReader::with_capacity(READ_BUFFER_BYTES, reader),
             line: Vec::new(),
-            most,
+            max_bytes,
             too_long,
         }
     }
 
-    /// The next line, without its end; nothing when there are no more.
+    /// Returns the next line without its line feed, or `None` at the end of the input.
     pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, LineError> {
         self.line.clear();
-        self.line.shrink_to(KEPT);
-        let mut began = false;
+        self.line.shrink_to(RETAINED_BUFFER_BYTES);
+        let mut has_data = false;
         loop {
-            let read = self.from.fill_buf().await?;
-            if read.is_empty() {
-                return Ok(began.then_some(self.line.as_slice()));
+            let available = self.reader.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(has_data.then_some(self.line.as_slice()));
             }
-            began = true;
-            let end = read.iter().position(|byte| *byte == b'\n');
-            let piece = end.map_or(read, |end| read.split_at(end).0);
-            let room = self.most.saturating_sub(self.line.len());
-            if piece.len() > room && self.too_long == TooLong::Refuse {
-                return Err(LineError::TooLong(self.most));
+            has_data = true;
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let piece = end.map_or(available, |end| available.split_at(end).0);
+            let remaining = self.max_bytes.saturating_sub(self.line.len());
+            if piece.len() > remaining && self.too_long == TooLong::Reject {
+                return Err(LineError::TooLong(self.max_bytes));
             }
-            let taken = piece.get(..room).unwrap_or(piece);
-            if self.line.len() >= KEPT {
-                // All the room that it may need, once: memory that nothing is written to costs nothing, and each
-                // step of growing would leave a copy behind.
-                self.line.reserve_exact(room);
+            let taken = piece.get(..remaining).unwrap_or(piece);
+            if self.line.len() >= RETAINED_BUFFER_BYTES {
+                // Reserve everything that the line may need at once: untouched memory costs nothing, and each growth
+                // step would leave a copy behind.
+                self.line.reserve_exact(remaining);
             }
             self.line.extend_from_slice(taken);
             let used = piece.len().saturating_add(usize::from(end.is_some()));
-            self.from.consume(used);
+            self.reader.consume(used);
             if end.is_some() {
                 return Ok(Some(self.line.as_slice()));
             }
@@ -81,8 +81,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 mod tests {
     use super::*;
 
-    async fn read(text: &[u8], most: usize, too_long: TooLong) -> Vec<Result<String, String>> {
-        let mut lines = Lines::new(text, most, too_long);
+    async fn read_all(
+        text: &[u8],
+        max_bytes: usize,
+        too_long: TooLong,
+    ) -> Vec<Result<String, String>> {
+        let mut lines = LineReader::new(text, max_bytes, too_long);
         let mut all = Vec::new();
         loop {
             match lines.next().await {
@@ -97,24 +101,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_told_apart_by_their_ends() {
-        let all = read(b"one\n\ntwo\r\nthree", 10, TooLong::Refuse).await;
+    async fn lines_are_split_at_line_feeds() {
+        let all = read_all(b"one\n\ntwo\r\nthree", 10, TooLong::Reject).await;
         assert_eq!(
             all,
             ["one", "", "two\r", "three"].map(|line| Ok(line.to_owned()))
         );
-        assert!(read(b"", 10, TooLong::Refuse).await.is_empty());
+        assert!(read_all(b"", 10, TooLong::Reject).await.is_empty());
     }
 
     #[tokio::test]
-    async fn what_is_too_long_is_refused_or_cut() {
+    async fn overlong_line_is_rejected_or_truncated() {
         let long = [b"1234567\n".as_slice(), &[b'x'; 200_000], b"\nend\n"].concat();
-        let cut = read(&long, 7, TooLong::Cut).await;
+        let cut = read_all(&long, 7, TooLong::Truncate).await;
         assert_eq!(
             cut,
             ["1234567", "xxxxxxx", "end"].map(|line| Ok(line.to_owned()))
         );
-        let refused = read(&long, 7, TooLong::Refuse).await;
+        let refused = read_all(&long, 7, TooLong::Reject).await;
         assert_eq!(refused.len(), 2);
         assert_eq!(refused[0], Ok("1234567".to_owned()));
         assert!(

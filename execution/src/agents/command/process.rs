@@ -1,10 +1,10 @@
-//! One process: started clean, written to with patience, ended for certain.
+//! One child process: spawned with a clean environment, written to with a timeout, reliably killed.
 
+use super::executable::is_executable;
 use super::lines::LineError;
-use super::live::Live;
-use super::program::can_run;
-use super::signals::{self, Ask};
-use super::{CommandOptions, listen};
+use super::process_handle::ProcessHandle;
+use super::signals::{self, ProcessSignal};
+use super::{CommandOptions, reader};
 use bytes::Bytes;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -17,53 +17,53 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long a program's last words are waited for after it has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time to wait for the last output, or for the exit status, of a program that is ending.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a supervisor may take to end everything: a little more than it gives to what it has killed.
-const SUPERVISOR: Duration = Duration::from_secs(6);
+/// Time that a supervisor has to end everything: slightly more than it waits for processes that it has killed.
+const SUPERVISOR_EXIT_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Lines beyond one for each run that may wait to be written.
-const SPARE: usize = 64;
+/// Capacity of the input queue beyond one line per run.
+const SPARE_QUEUE_CAPACITY: usize = 64;
 
-/// Why a process is no more.
+/// Reason why a process ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
-    #[error("it was told to")]
+pub(super) enum ProcessEnd {
+    #[error("stopped")]
     Stopped,
-    #[error("it ended by itself ({0})")]
+    #[error("exited ({0})")]
     Exited(ExitStatus),
-    #[error("it closed its output")]
-    Silent,
+    #[error("closed its output")]
+    OutputClosed,
     #[error("{0}")]
-    Unheard(#[from] LineError),
-    #[error("it does not read its input")]
-    Deaf,
-    #[error("it did not stop a run when it was told to")]
-    Stuck,
-    #[error("it cannot be waited for: {0}")]
-    Lost(#[from] std::io::Error),
+    OutputUnreadable(#[from] LineError),
+    #[error("does not read its input")]
+    InputBlocked,
+    #[error("ignored a cancel request")]
+    CancelIgnored,
+    #[error("cannot be waited for: {0}")]
+    WaitFailed(#[from] std::io::Error),
 }
 
-/// A process that has just been started.
-pub(super) struct Process {
+/// A spawned process with its reader and writer tasks.
+pub(super) struct AgentProcess {
     child: Child,
-    leader: Option<u32>,
-    /// Whether the leader is a supervisor of the program, not the program itself.
-    supervised: bool,
-    pub(super) live: Arc<Live>,
-    hearing: JoinHandle<Result<(), LineError>>,
-    writing: JoinHandle<End>,
-    /// Ends with the process.
-    _overhearing: JoinSet<()>,
+    leader_pid: Option<u32>,
+    /// True if the group leader is a supervisor that runs the program.
+    is_supervised: bool,
+    pub(super) handle: Arc<ProcessHandle>,
+    stdout_reader: JoinHandle<Result<(), LineError>>,
+    stdin_writer: JoinHandle<ProcessEnd>,
+    /// Aborted when the process is dropped.
+    _stderr_logger: JoinSet<()>,
 }
 
-impl Process {
+impl AgentProcess {
     pub(super) fn start(program: &Path, options: &CommandOptions) -> std::io::Result<Self> {
         let mut command = match &options.supervisor {
             None => Command::new(program),
             // The supervisor starts even if the program is gone.
-            Some(_) if !can_run(program) => return Err(ErrorKind::NotFound.into()),
+            Some(_) if !is_executable(program) => return Err(ErrorKind::NotFound.into()),
             Some(supervisor) => {
                 let mut command = Command::new(&supervisor.program);
                 #[cfg(unix)]
@@ -92,124 +92,136 @@ impl Process {
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        let (to, lines) = mpsc::channel(options.concurrency.saturating_add(SPARE));
-        let live = Live::new(to);
+        let (input, lines) =
+            mpsc::channel(options.concurrency.saturating_add(SPARE_QUEUE_CAPACITY));
+        let handle = ProcessHandle::new(input);
         let agent = options.id.clone();
-        let hear = listen::hear(stdout, options.line_bytes, agent.clone(), live.clone());
-        let mut overhearing = JoinSet::new();
-        overhearing.spawn(listen::overhear(stderr, agent));
+        let read_stdout = reader::read_stdout(
+            stdout,
+            options.max_line_bytes,
+            agent.clone(),
+            handle.clone(),
+        );
+        let mut stderr_logger = JoinSet::new();
+        stderr_logger.spawn(reader::log_stderr(stderr, agent));
         Ok(Self {
-            leader: child.id(),
-            supervised,
+            leader_pid: child.id(),
+            is_supervised: supervised,
             child,
-            live,
-            hearing: tokio::spawn(hear),
-            writing: tokio::spawn(write(stdin, lines, options.write_patience)),
-            _overhearing: overhearing,
+            handle,
+            stdout_reader: tokio::spawn(read_stdout),
+            stdin_writer: tokio::spawn(write_stdin(stdin, lines, options.write_timeout)),
+            _stderr_logger: stderr_logger,
         })
     }
 
-    /// Waits until the process must end or has, and sees to it that it has. All its runs are over
-    /// then; `lost` says how many it had not answered.
-    pub(super) async fn attend(
+    /// Waits until the process ends or must end, makes sure that it has ended, and ends all its runs. Sets `lost` to
+    /// the number of runs that it had not answered.
+    pub(super) async fn run_to_end(
         &mut self,
         stop: &CancellationToken,
         grace: Duration,
         lost: &mut usize,
-    ) -> End {
+    ) -> ProcessEnd {
         let end = tokio::select! {
-            () = stop.cancelled() => End::Stopped,
-            () = self.live.given_up() => End::Stuck,
-            heard = &mut self.hearing => match heard {
-                Ok(Err(error)) => End::Unheard(error),
-                Ok(Ok(())) | Err(_) => End::Silent,
+            () = stop.cancelled() => ProcessEnd::Stopped,
+            () = self.handle.kill_requested() => ProcessEnd::CancelIgnored,
+            result = &mut self.stdout_reader => match result {
+                Ok(Err(error)) => ProcessEnd::OutputUnreadable(error),
+                Ok(Ok(())) | Err(_) => ProcessEnd::OutputClosed,
             },
-            written = &mut self.writing => written.unwrap_or(End::Deaf),
+            written = &mut self.stdin_writer => written.unwrap_or(ProcessEnd::InputBlocked),
             exit = self.child.wait() => match exit {
-                Ok(status) => End::Exited(status),
-                Err(error) => End::Lost(error),
+                Ok(status) => ProcessEnd::Exited(status),
+                Err(error) => ProcessEnd::WaitFailed(error),
             },
         };
         let end = match end {
-            End::Stopped => {
-                self.end_kindly(grace).await;
-                End::Stopped
+            ProcessEnd::Stopped => {
+                self.end_gracefully(grace).await;
+                ProcessEnd::Stopped
             }
-            // One that closes its output is mostly about to end, and then that is the better reason.
-            End::Silent => match tokio::time::timeout(LAST_WORDS, self.child.wait()).await {
-                Ok(Ok(status)) => End::Exited(status),
-                _ => End::Silent,
-            },
-            End::Exited(status) => {
-                // What it printed before it ended still counts.
-                let _ = tokio::time::timeout(LAST_WORDS, &mut self.hearing).await;
-                End::Exited(status)
+            // A program that closes its output is usually about to exit, and the exit status is the better reason.
+            ProcessEnd::OutputClosed => {
+                match tokio::time::timeout(DRAIN_TIMEOUT, self.child.wait()).await {
+                    Ok(Ok(status)) => ProcessEnd::Exited(status),
+                    _ => ProcessEnd::OutputClosed,
+                }
+            }
+            ProcessEnd::Exited(status) => {
+                // Output printed before the exit still counts.
+                let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut self.stdout_reader).await;
+                ProcessEnd::Exited(status)
             }
             other => other,
         };
-        *lost = self.live.count();
-        self.finish().await;
+        *lost = self.handle.run_count();
+        self.kill_remaining().await;
         end
     }
 
-    /// Closes its input, then asks it to end; between them it has time.
-    async fn end_kindly(&mut self, grace: Duration) {
-        self.writing.abort();
+    /// Closes the program's input, then sends the termination signal; waits up to `grace` after each.
+    async fn end_gracefully(&mut self, grace: Duration) {
+        self.stdin_writer.abort();
         if tokio::time::timeout(grace, self.child.wait()).await.is_ok() {
             return;
         }
-        self.signal(Ask::End);
-        // Whether it has ended by then or not, what follows is the same.
+        self.send_signal(ProcessSignal::Terminate);
+        // The result does not matter: `kill_remaining` follows in any case.
         let _ = tokio::time::timeout(grace, self.child.wait()).await;
     }
 
-    /// Kills what is left, of the process and of what it started.
-    async fn finish(&mut self) {
-        if self.supervised && matches!(self.child.try_wait(), Ok(None)) {
-            self.signal(Ask::EndAll);
-            // One that does not heed it is killed, with what is left in its group.
-            let _ = tokio::time::timeout(SUPERVISOR, self.child.wait()).await;
+    /// Kills what is left of the process and of the processes that it started.
+    async fn kill_remaining(&mut self) {
+        if self.is_supervised && matches!(self.child.try_wait(), Ok(None)) {
+            self.send_signal(ProcessSignal::InterruptSupervisor);
+            // A supervisor that ignores the signal is killed below, with what is left in its group.
+            let _ = tokio::time::timeout(SUPERVISOR_EXIT_TIMEOUT, self.child.wait()).await;
         }
-        self.signal(Ask::Die);
-        // An error means that it has ended already.
+        self.send_signal(ProcessSignal::Kill);
+        // An error means that it has already exited.
         let _ = self.child.kill().await;
-        self.hearing.abort();
-        self.writing.abort();
-        self.live.close();
+        self.stdout_reader.abort();
+        self.stdin_writer.abort();
+        self.handle.close();
     }
 
-    fn signal(&self, ask: Ask) {
-        if let Some(leader) = self.leader {
-            signals::send(leader, ask);
+    fn send_signal(&self, signal: ProcessSignal) {
+        if let Some(leader) = self.leader_pid {
+            signals::send(leader, signal);
         }
     }
 }
 
-/// Whoever drops a process in the middle leaves nothing behind either.
-impl Drop for Process {
+/// Kills the process if it is dropped while it runs.
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.signal(match self.supervised {
-                true => Ask::EndAll,
-                false => Ask::Die,
+            self.send_signal(match self.is_supervised {
+                true => ProcessSignal::InterruptSupervisor,
+                false => ProcessSignal::Kill,
             });
         }
-        self.hearing.abort();
-        self.writing.abort();
-        self.live.close();
+        self.stdout_reader.abort();
+        self.stdin_writer.abort();
+        self.handle.close();
     }
 }
 
-/// Writes lines to a program for as long as it reads.
-async fn write(mut to: ChildStdin, mut lines: mpsc::Receiver<Bytes>, patience: Duration) -> End {
+/// Writes queued lines to the program's stdin until the queue is closed or the program stops reading.
+async fn write_stdin(
+    mut stdin: ChildStdin,
+    mut lines: mpsc::Receiver<Bytes>,
+    timeout: Duration,
+) -> ProcessEnd {
     while let Some(mut line) = lines.recv().await {
         while !line.is_empty() {
-            // Each step has its time, not the whole line: a large one may take long.
-            match tokio::time::timeout(patience, to.write_buf(&mut line)).await {
+            // The timeout applies to each write, not to the line: a long line may take long.
+            match tokio::time::timeout(timeout, stdin.write_buf(&mut line)).await {
                 Ok(Ok(written)) if written > 0 => {}
-                Ok(_) | Err(_) => return End::Deaf,
+                Ok(_) | Err(_) => return ProcessEnd::InputBlocked,
             }
         }
     }
-    End::Silent
+    ProcessEnd::OutputClosed
 }

@@ -1,10 +1,9 @@
-//! The process between a zone and a program, on Linux: it ends everything that the program started.
+//! Supervisor process between a zone and a program (Linux): ends every process that the program started.
 //!
-//! A process that leaves its group (`setsid`) or whose parent ends is out of reach of signals to the
-//! group. This process is the subreaper of all of them: whatever below it loses its parent becomes its
-//! own child. It runs one program and nothing else, so every child that it has belongs to that program.
-//! It kills direct children only, and only it reaps them, so a number that it signals cannot have been
-//! given to another process meanwhile.
+//! Signals to a process group do not reach a process that leaves the group (`setsid`) or whose parent ends. This
+//! process is the subreaper of all of them: a descendant that loses its parent becomes its child. It runs a single
+//! program, so all its children belong to that program. It signals direct children only, and only it reaps them, so
+//! a PID that it signals cannot have been reused.
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -20,35 +19,35 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
-/// How often to look whether the zone still lives. The signal that Linux sends for it comes when the
-/// thread ends that started us, which may be long before the process does.
-const LOOK: Duration = Duration::from_millis(500);
-/// How long the program may take to end by itself after the zone has died.
-const GRACE: Duration = Duration::from_secs(3);
-/// How long killed processes may take to be gone. One that runs as another user cannot be killed, and
-/// one that waits for a broken disk does not end.
-const KILLED: Duration = Duration::from_secs(5);
-/// How long to wait for the next child if no signal tells of it.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Interval of the check that the zone is still alive. The parent-death signal of Linux is sent when the *thread* that
+/// started us ends, which may be long before the process does.
+const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Time that the program has to exit by itself after the zone has died.
+const ORPHAN_GRACE: Duration = Duration::from_secs(3);
+/// Time that killed processes have to disappear. A process of another user cannot be killed, and one blocked on a
+/// broken disk does not end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time until children are checked again if no signal arrives.
+const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs a program with our own standard input and output until it ends, we are interrupted, or the zone
-/// with the process id `parent` has died; then ends everything that the program has started. SIGTERM is
-/// left to the program, which is in our process group. Answers the program's exit code, 128 and the
-/// number of the signal if one ended it, or 1 if it did not end by itself.
+/// Runs a program with our own standard input and output until it ends, we are interrupted, or the zone with the
+/// process id `parent` has died; then ends everything that the program has started. SIGTERM is left to the program,
+/// which is in our process group. Returns the program's exit code, 128 plus the signal number if a signal ended it,
+/// or 1 if it did not end by itself.
 ///
 /// # Errors
 /// The program cannot be started.
 pub async fn run_program(parent: u32, command: &[OsString]) -> io::Result<u8> {
     let mut children = unix::signal(SignalKind::child())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
-    // Listened to, so that it does not end us.
+    // A handler is registered so that SIGTERM does not end this process.
     let _terminate = unix::signal(SignalKind::terminate())?;
     set_child_subreaper(Some(getpid()))?;
     let program = start(command)?;
     release_stdio()?;
-    let mut look = tokio::time::interval(LOOK);
+    let mut parent_poll = tokio::time::interval(PARENT_POLL_INTERVAL);
     let mut orphan_until: Option<Instant> = None;
-    let ended = loop {
+    let exit_status = loop {
         if let Reaped::Program(status) = reap(Some(program)) {
             break Some(status);
         }
@@ -57,21 +56,21 @@ pub async fn run_program(parent: u32, command: &[OsString]) -> io::Result<u8> {
             _ = children.recv() => {}
             _ = interrupt.recv() => break None,
             () = tokio::time::sleep_until(orphan_until.unwrap_or(now)), if orphan_until.is_some() => break None,
-            _ = look.tick(), if orphan_until.is_none() => {
+            _ = parent_poll.tick(), if orphan_until.is_none() => {
                 if !is_parent(parent) {
                     // Fails only if there is no group, which we are in.
                     let _ = kill_current_process_group(Signal::TERM);
-                    orphan_until = Some(now + GRACE);
+                    orphan_until = Some(now + ORPHAN_GRACE);
                 }
             }
         }
     };
-    // However many are left after this time, nothing more can be done about them.
-    let _ = tokio::time::timeout(KILLED, end_children(&mut children)).await;
-    Ok(ended.map_or(1, exit_code))
+    // Nothing more can be done about processes that are left after this time.
+    let _ = tokio::time::timeout(KILL_TIMEOUT, kill_children(&mut children)).await;
+    Ok(exit_status.map_or(1, exit_code))
 }
 
-/// It is waited for together with all other children.
+/// Starts the program. It is waited for together with all other children.
 fn start(command: &[OsString]) -> io::Result<Pid> {
     let (program, arguments) = command
         .split_first()
@@ -80,7 +79,7 @@ fn start(command: &[OsString]) -> io::Result<Pid> {
     Ok(Pid::from_child(&child))
 }
 
-/// Lets go of the program's pipes: the zone sees the end of one only when no process has it open.
+/// Releases the program's pipes: the zone sees end-of-file only when no process has them open.
 fn release_stdio() -> io::Result<()> {
     let null = OpenOptions::new()
         .read(true)
@@ -97,13 +96,13 @@ fn is_parent(parent: u32) -> bool {
     i32::try_from(parent).is_ok_and(|parent| now == Some(parent))
 }
 
-/// What waiting for children came to.
+/// Result of reaping children.
 enum Reaped {
     /// The program has ended.
     Program(WaitStatus),
-    /// There are children that run.
+    /// Some children are running.
     Running,
-    /// There are no children any more.
+    /// No children are left.
     All,
 }
 
@@ -119,8 +118,8 @@ fn reap(program: Option<Pid>) -> Reaped {
     }
 }
 
-/// Kills all children, and theirs, which become ours when they lose their parents.
-async fn end_children(children: &mut unix::Signal) {
+/// Kills all children and their descendants, which become our children when they lose their parents.
+async fn kill_children(children: &mut unix::Signal) {
     loop {
         for child in direct_children() {
             // An error means that it has ended, or that it is not ours to kill.
@@ -131,7 +130,7 @@ async fn end_children(children: &mut unix::Signal) {
         }
         tokio::select! {
             _ = children.recv() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(CHILD_POLL_INTERVAL) => {}
         }
     }
 }
@@ -142,18 +141,18 @@ fn direct_children() -> Vec<Pid> {
     let child = |name: &str| {
         let number: i32 = name.parse().ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        (parent_of(&stat)? == ours).then(|| Pid::from_raw(number))?
+        (parse_parent_pid(&stat)? == ours).then(|| Pid::from_raw(number))?
     };
     entries
         .filter_map(|entry| child(entry.file_name().to_str()?))
         .collect()
 }
 
-/// The parent in `/proc/PID/stat`. The name before it is whatever the process calls itself, brackets and
-/// spaces included, so the last bracket counts.
-fn parent_of(stat: &str) -> Option<i32> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+/// Parses the parent PID from `/proc/PID/stat`. The process name before it may contain brackets and spaces, so the
+/// last bracket counts.
+fn parse_parent_pid(stat: &str) -> Option<i32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn exit_code(status: WaitStatus) -> u8 {
@@ -167,13 +166,13 @@ fn exit_code(status: WaitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::parent_of;
+    use super::parse_parent_pid;
 
     #[test]
-    fn a_process_cannot_hide_its_parent_by_its_name() {
-        assert_eq!(parent_of("12 (sleep) S 7 12 12 0 -1"), Some(7));
-        assert_eq!(parent_of("12 (a) S 1 (b) S 7 12 12 0 -1"), Some(7));
-        assert_eq!(parent_of("12 (a"), None);
-        assert_eq!(parent_of(""), None);
+    fn brackets_in_process_name_do_not_hide_its_parent() {
+        assert_eq!(parse_parent_pid("12 (sleep) S 7 12 12 0 -1"), Some(7));
+        assert_eq!(parse_parent_pid("12 (a) S 1 (b) S 7 12 12 0 -1"), Some(7));
+        assert_eq!(parse_parent_pid("12 (a"), None);
+        assert_eq!(parse_parent_pid(""), None);
     }
 }

@@ -1,9 +1,8 @@
-//! Keeping a program running: it is started again when it ends, sooner at first and later if it keeps
-//! ending.
+//! Keeps a program running: restarts it when it ends, with exponential backoff.
 
 use super::CommandOptions;
-use super::live::Live;
-use super::process::{End, Process};
+use super::process::{AgentProcess, ProcessEnd};
+use super::process_handle::ProcessHandle;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,111 +10,111 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// After so many failures in a row the agent is not available until the program runs again.
-const TROUBLE: u32 = 3;
+/// Consecutive failures after which the agent is unavailable until the program runs again.
+const FAILURE_THRESHOLD: u32 = 3;
 
-/// How long a program that was in trouble must run before it is given work.
+/// Time that a failing program must run before it is given work again.
 const PROBATION: Duration = Duration::from_secs(1);
 
-/// A program that ran this long was not in trouble.
-const STEADY: Duration = Duration::from_secs(30);
+/// A program that ran this long counts as healthy, and its failure count is reset.
+const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
-/// Whether the program is there.
-pub(super) enum Presence {
-    /// It is being started, for the first time or again.
+/// State of the program.
+pub(super) enum ProcessState {
+    /// It is being started or restarted.
     Starting,
-    /// It runs.
-    Up(Arc<Live>),
-    /// It does not run, and probably will not soon: not before this moment.
-    Troubled(Instant),
-    /// It has ended for good.
+    /// It is running.
+    Running(Arc<ProcessHandle>),
+    /// It keeps failing and will not be available before this time.
+    Failing(Instant),
+    /// It has been shut down.
     Ended,
 }
 
-/// Keeps a program running until told to stop.
-pub(super) async fn keep_running(
+/// Keeps a program running until `stop` is canceled.
+pub(super) async fn supervise_process(
     program: PathBuf,
     options: Arc<CommandOptions>,
-    here: watch::Sender<Presence>,
+    state: watch::Sender<ProcessState>,
     stop: CancellationToken,
 ) {
     let agent = &options.id;
     let mut failures = 0_u32;
     while !stop.is_cancelled() {
-        match Process::start(&program, &options) {
+        match AgentProcess::start(&program, &options) {
             Err(error) => {
-                // It was there at the start, so this does not go away at once.
-                if failures < TROUBLE {
-                    tracing::error!(%agent, ?program, %error, "the program cannot be started; trying again from time to time");
+                // It existed at startup, so this failure will not go away at once.
+                if failures < FAILURE_THRESHOLD {
+                    tracing::error!(%agent, ?program, %error, "cannot start agent program, retrying");
                 }
-                failures = failures.saturating_add(1).max(TROUBLE);
+                failures = failures.saturating_add(1).max(FAILURE_THRESHOLD);
             }
             Ok(process) => {
-                let began = Instant::now();
-                let (end, answered, lost) = serve(process, failures, &options, &here, &stop).await;
-                if matches!(end, End::Stopped) {
+                let started_at = Instant::now();
+                let (end, answered, lost) = serve(process, failures, &options, &state, &stop).await;
+                if matches!(end, ProcessEnd::Stopped) {
                     break;
                 }
-                if answered || began.elapsed() >= STEADY {
+                if answered || started_at.elapsed() >= HEALTHY_AFTER {
                     failures = 0;
                 }
                 failures = failures.saturating_add(1);
-                tracing::warn!(%agent, why = %end, lost, failures, "the program is gone; starting it again");
+                tracing::warn!(%agent, reason = %end, lost, failures, "agent program ended, restarting it");
             }
         }
-        let wait = wait(&options, failures);
-        let next = if failures >= TROUBLE {
-            Presence::Troubled(Instant::now() + wait + PROBATION)
+        let delay = restart_delay(&options, failures);
+        let next = if failures >= FAILURE_THRESHOLD {
+            ProcessState::Failing(Instant::now() + delay + PROBATION)
         } else {
-            Presence::Starting
+            ProcessState::Starting
         };
-        here.send_replace(next);
+        state.send_replace(next);
         tokio::select! {
             () = stop.cancelled() => {}
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(delay) => {}
         }
     }
-    here.send_replace(Presence::Ended);
+    state.send_replace(ProcessState::Ended);
 }
 
-/// Lets a process work until it ends. Answers why it did, whether it ever answered, and how many runs
-/// were lost with it.
+/// Serves runs with a process until it ends. Returns the reason, whether it ever answered, and the number of lost
+/// runs.
 async fn serve(
-    mut process: Process,
+    mut process: AgentProcess,
     failures: u32,
     options: &CommandOptions,
-    here: &watch::Sender<Presence>,
+    state: &watch::Sender<ProcessState>,
     stop: &CancellationToken,
-) -> (End, bool, usize) {
-    let live = process.live.clone();
-    let trusted = async {
-        if failures >= TROUBLE {
+) -> (ProcessEnd, bool, usize) {
+    let handle = process.handle.clone();
+    let publish_running = async {
+        if failures >= FAILURE_THRESHOLD {
             tokio::time::sleep(PROBATION).await;
-            tracing::info!(agent = %options.id, "the program runs again");
+            tracing::info!(agent = %options.id, "agent program recovered");
         }
-        here.send_replace(Presence::Up(live.clone()));
+        state.send_replace(ProcessState::Running(handle.clone()));
         std::future::pending::<()>().await;
     };
     let mut lost = 0;
     let end = tokio::select! {
-        end = process.attend(stop, options.exit_grace, &mut lost) => end,
-        () = trusted => End::Silent,
+        end = process.run_to_end(stop, options.exit_grace, &mut lost) => end,
+        () = publish_running => ProcessEnd::OutputClosed,
     };
-    (end, live.has_answered(), lost)
+    (end, handle.has_answered(), lost)
 }
 
-/// How long to wait after so many failures: twice as long each time, half of it by chance, so that
-/// programs that fell together do not rise together.
-fn wait(options: &CommandOptions, failures: u32) -> Duration {
+/// Returns the delay before a restart: doubled with each failure, half of it random, so that programs that failed
+/// together do not restart together.
+fn restart_delay(options: &CommandOptions, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
-    let whole = options
-        .restart_first
+    let delay = options
+        .initial_restart_delay
         .saturating_mul(1_u32 << doublings)
-        .min(options.restart_longest);
-    let half = whole / 2;
-    let chance = u64::try_from(uuid::Uuid::new_v4().as_u128() & 0xffff).unwrap_or(0);
-    let by_chance = half.as_nanos().saturating_mul(u128::from(chance)) / 0xffff;
-    half + Duration::from_nanos(u64::try_from(by_chance).unwrap_or(0))
+        .min(options.max_restart_delay);
+    let half = delay / 2;
+    let random = u64::try_from(uuid::Uuid::new_v4().as_u128() & 0xffff).unwrap_or(0);
+    let jitter = half.as_nanos().saturating_mul(u128::from(random)) / 0xffff;
+    half + Duration::from_nanos(u64::try_from(jitter).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -124,18 +123,18 @@ mod tests {
     use interzone_protocol::vocab::AgentId;
 
     #[test]
-    fn waits_double_and_are_never_too_long() {
+    fn restart_delay_doubles_up_to_the_maximum() {
         let options = CommandOptions {
-            restart_first: Duration::from_millis(100),
-            restart_longest: Duration::from_secs(2),
+            initial_restart_delay: Duration::from_millis(100),
+            max_restart_delay: Duration::from_secs(2),
             ..CommandOptions::new(AgentId::new("x").unwrap(), Vec::new())
         };
         for (failures, least, most) in
             [(1, 50, 100), (2, 100, 200), (3, 200, 400), (99, 1000, 2000)]
         {
             for _ in 0..100 {
-                let wait = wait(&options, failures).as_millis();
-                assert!((least..=most).contains(&wait), "{failures}: {wait}");
+                let delay = restart_delay(&options, failures).as_millis();
+                assert!((least..=most).contains(&delay), "{failures}: {delay}");
             }
         }
     }

@@ -1,64 +1,73 @@
-//! The files that the demo agent makes: real ones, which other programs open.
+//! Files that the demo agent generates.
 //!
-//! Names are made of a few safe characters, whatever was asked for.
+//! File names consist of a few safe characters, whatever the request contains.
 
-use crate::files::{self, Fault, FileRules, Kind, Made, MakeFile};
+use crate::files::{self, FileError, FileKind, FileRequest, FileRules, GeneratedFile};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use interzone_protocol::vocab::{Artifact, ArtifactId, InvalidId, Part};
 use serde_json::{Map, Value};
 
-/// How many rows a table has, its head aside.
+/// Number of table rows below the header.
 const ROWS: usize = 3;
 
-/// How much of what was asked for is in a file's name.
-const LONGEST_NAME: usize = 40;
+/// Maximum length of a file name without its extension.
+const MAX_NAME_LENGTH: usize = 40;
 
-/// The kind of file that somebody names, if it is one that this agent makes.
-pub(super) fn kind(name: &str) -> Option<Kind> {
-    let kinds = [Kind::Csv, Kind::Json, Kind::Text, Kind::Markdown];
+/// Returns the file kind for an extension, if this agent generates it.
+pub(super) fn kind_from_extension(name: &str) -> Option<FileKind> {
+    let kinds = [
+        FileKind::Csv,
+        FileKind::Json,
+        FileKind::Text,
+        FileKind::Markdown,
+    ];
     let name = name.to_ascii_lowercase();
     kinds.into_iter().find(|kind| kind.extension() == name)
 }
 
-/// The file as an artifact. `place` tells it from others of its task, and is the same when the turn is
-/// run again.
-pub(super) fn into_artifact(made: Made, place: usize, by: &str) -> Result<Artifact, InvalidId> {
-    let size = u64::try_from(made.bytes.len()).unwrap_or(u64::MAX);
-    let part = Part::file(STANDARD.encode(&made.bytes))
-        .with_filename(made.name.clone())
-        .with_media_type(made.media_type)
+/// Converts the file to an artifact. `sequence` distinguishes it from other artifacts of the task, and is the same
+/// when the turn is retried.
+pub(super) fn into_artifact(
+    file: GeneratedFile,
+    sequence: usize,
+    author: &str,
+) -> Result<Artifact, InvalidId> {
+    let size = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
+    let part = Part::file(STANDARD.encode(&file.bytes))
+        .with_filename(file.name.clone())
+        .with_media_type(file.media_type)
         .with_size(size);
-    let id = ArtifactId::new(format!("demo-file-{place}"))?;
-    Ok(Artifact::new(id, made.name)
-        .with_created_by(by)
+    let id = ArtifactId::new(format!("demo-file-{sequence}"))?;
+    Ok(Artifact::new(id, file.name)
+        .with_created_by(author)
         .with_part(part))
 }
 
-/// Makes a file from what was asked for.
-pub(super) fn make(kind: Kind, text: &str) -> Result<Made, Fault> {
+/// Generates the requested file.
+pub(super) fn generate(kind: FileKind, text: &str) -> Result<GeneratedFile, FileError> {
     let content = match kind {
-        Kind::Csv => csv(text),
-        Kind::Json => json(text),
-        Kind::Markdown => markdown(text),
+        FileKind::Csv => csv(text),
+        FileKind::Json => json(text),
+        FileKind::Markdown => markdown(text),
         _ if text.is_empty() => "A text file, made by the demo agent.\n".to_owned(),
         _ => format!("{text}\n"),
     };
-    let request = MakeFile {
-        file_name: Some(name(text)),
+    let request = FileRequest {
+        file_name: Some(file_name(text)),
         format: Some(kind.extension().to_owned()),
         content: Some(Value::String(content)),
-        ..MakeFile::default()
+        ..FileRequest::default()
     };
-    files::make(&request, &FileRules::default())
+    files::generate_file(&request, &FileRules::default())
 }
 
-/// `demo`, and what is plain in the text: never a path, never a name that some system reserves.
-fn name(text: &str) -> String {
+/// Returns `demo` plus the plain words of the text: never a path, never a name that a system reserves.
+fn file_name(text: &str) -> String {
     let mut name = "demo".to_owned();
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     for word in words.filter(|word| !word.is_empty()) {
-        if name.len() + word.len() >= LONGEST_NAME {
+        if name.len() + word.len() >= MAX_NAME_LENGTH {
             break;
         }
         name.push('-');
@@ -67,7 +76,7 @@ fn name(text: &str) -> String {
     name
 }
 
-/// A table with these columns and a few rows.
+/// Generates a table with these columns and a few rows.
 fn csv(text: &str) -> String {
     let text = if text.is_empty() { "name,value" } else { text };
     let columns: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -91,7 +100,7 @@ fn csv_field(field: &str) -> String {
     }
 }
 
-/// What was given if it is JSON, an object of its `name=value` pairs, or an object with the text.
+/// Returns the text if it is JSON, else an object of its `name=value` pairs, else an object with the text.
 fn json(text: &str) -> String {
     let pairs = || -> Option<Value> {
         let pair = |word: &str| {
@@ -121,25 +130,25 @@ fn markdown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn content(kind: Kind, text: &str) -> String {
-        String::from_utf8(make(kind, text).unwrap().bytes).unwrap()
+    fn content(kind: FileKind, text: &str) -> String {
+        String::from_utf8(generate(kind, text).unwrap().bytes).unwrap()
     }
 
     #[test]
-    fn a_table_has_its_columns_in_every_row() {
-        let table = content(Kind::Csv, "a, \"b\"");
+    fn csv_rows_have_all_columns() {
+        let table = content(FileKind::Csv, "a, \"b\"");
         assert_eq!(
             table,
             "a,\"\"\"b\"\"\"\r\na 1,\"\"\"b\"\" 1\"\r\na 2,\"\"\"b\"\" 2\"\r\na 3,\"\"\"b\"\" 3\"\r\n"
         );
-        assert!(content(Kind::Csv, "").starts_with("name,value\r\n"));
-        assert!(content(Kind::Csv, ",").starts_with("\"\",\"\"\r\n"));
-        // What a spreadsheet would run is text.
-        assert!(content(Kind::Csv, "=1+1,b").starts_with("'=1+1,b\r\n"));
+        assert!(content(FileKind::Csv, "").starts_with("name,value\r\n"));
+        assert!(content(FileKind::Csv, ",").starts_with("\"\",\"\"\r\n"));
+        // Spreadsheet formulas are escaped.
+        assert!(content(FileKind::Csv, "=1+1,b").starts_with("'=1+1,b\r\n"));
     }
 
     #[test]
-    fn json_is_json_whatever_was_given() {
+    fn json_output_is_always_valid() {
         for (text, pointer, expected) in [
             (r#"{"a": [1]}"#, "/a/0", Value::from(1)),
             ("a=1 b=two", "/b", Value::from("two")),
@@ -147,13 +156,13 @@ mod tests {
             ("just \"words\"", "/text", Value::from("just \"words\"")),
             ("", "/text", Value::from("")),
         ] {
-            let value: Value = serde_json::from_str(&content(Kind::Json, text)).unwrap();
+            let value: Value = serde_json::from_str(&content(FileKind::Json, text)).unwrap();
             assert_eq!(value.pointer(pointer), Some(&expected), "{text}");
         }
     }
 
     #[test]
-    fn names_are_safe_and_short() {
+    fn file_names_are_safe_and_short() {
         for (text, expected) in [
             ("a,b", "demo-a-b.txt"),
             ("../../etc/passwd", "demo-etc-passwd.txt"),
@@ -161,18 +170,27 @@ mod tests {
             ("Привет", "demo.txt"),
             ("", "demo.txt"),
         ] {
-            assert_eq!(make(Kind::Text, text).unwrap().name, expected);
+            assert_eq!(generate(FileKind::Text, text).unwrap().name, expected);
         }
-        assert!(make(Kind::Text, &"word ".repeat(100)).unwrap().name.len() <= LONGEST_NAME + 4);
-        assert_eq!(make(Kind::Text, &"x".repeat(100)).unwrap().name, "demo.txt");
+        assert!(
+            generate(FileKind::Text, &"word ".repeat(100))
+                .unwrap()
+                .name
+                .len()
+                <= MAX_NAME_LENGTH + 4
+        );
+        assert_eq!(
+            generate(FileKind::Text, &"x".repeat(100)).unwrap().name,
+            "demo.txt"
+        );
     }
 
     #[test]
-    fn markdown_begins_with_its_title() {
+    fn markdown_starts_with_its_title() {
         assert_eq!(
-            content(Kind::Markdown, "# Report\nAll is well."),
+            content(FileKind::Markdown, "# Report\nAll is well."),
             "# Report\n\nAll is well.\n"
         );
-        assert!(content(Kind::Markdown, "").starts_with("# A demo\n"));
+        assert!(content(FileKind::Markdown, "").starts_with("# A demo\n"));
     }
 }

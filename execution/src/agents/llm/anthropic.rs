@@ -1,12 +1,12 @@
-//! Anthropic's messages: blocks of text, pictures, documents and tools, streamed as named events.
+//! Anthropic Messages API: text, image, document and tool blocks, streamed as server-sent events.
 
-use super::chat::{Block, Chat, Heard, Speaker, Stop};
-use super::errors::{Details, Failure, Misread, Why};
-use super::options::address;
-use super::sse::Sse;
-use super::wire::{Reader, Takes, Wire, secret_header};
-use super::{LlmError, LlmOptions, Quota};
-use crate::files::Kind;
+use super::chat::{Chat, ChatRole, ContentBlock, ModelEvent, StopReason};
+use super::errors::{DecodeError, ErrorDetails, LlmErrorKind, LlmFailure};
+use super::options::endpoint_url;
+use super::provider::{FileSupport, ModelProvider, StreamDecoder, secret_header};
+use super::sse::SseDecoder;
+use super::{AnswerLimits, LlmError, LlmOptions};
+use crate::files::FileKind;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -16,15 +16,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
-/// The version of the API that is spoken here.
-const VERSION: &str = "2023-06-01";
+/// API version.
+const API_VERSION: &str = "2023-06-01";
 
-/// The largest picture and the largest PDF that are taken, in bytes. Requests have a limit of 32 MB,
-/// base64 included.
-const IMAGE: usize = 5 * 1024 * 1024 / 4 * 3;
-const PDF: usize = 20 * 1024 * 1024;
+/// Maximum sizes of an image and a PDF, in bytes. Requests are limited to 32 MB, base64 included.
+const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024 / 4 * 3;
+const MAX_PDF_BYTES: usize = 20 * 1024 * 1024;
 
-pub(super) struct Anthropic {
+pub(super) struct AnthropicProvider {
     url: Url,
     key: Option<Secret>,
     header: Option<HeaderValue>,
@@ -33,7 +32,7 @@ pub(super) struct Anthropic {
     temperature: Option<f32>,
 }
 
-impl Anthropic {
+impl AnthropicProvider {
     pub(super) fn new(
         options: &LlmOptions,
         base_url: &Url,
@@ -41,7 +40,7 @@ impl Anthropic {
     ) -> Result<Self, LlmError> {
         let key = key.filter(|key| !key.is_empty()).cloned();
         let header = key.as_ref().map(|key| secret_header("", key));
-        // Both ways to write the address are common.
+        // Base URLs with and without `/v1` are common.
         let versioned = base_url.path().trim_end_matches('/').ends_with("/v1");
         let path: &[&str] = if versioned {
             &["messages"]
@@ -49,7 +48,7 @@ impl Anthropic {
             &["v1", "messages"]
         };
         Ok(Self {
-            url: address(base_url, path)?,
+            url: endpoint_url(base_url, path)?,
             header: header.transpose()?,
             key,
             model: options.model.clone(),
@@ -60,7 +59,7 @@ impl Anthropic {
 }
 
 #[async_trait]
-impl Wire for Anthropic {
+impl ModelProvider for AnthropicProvider {
     fn name(&self) -> &'static str {
         "anthropic"
     }
@@ -73,29 +72,33 @@ impl Wire for Anthropic {
         "text/event-stream"
     }
 
-    fn takes(&self, kind: Kind, bytes: usize) -> Takes {
+    fn file_support(&self, kind: FileKind, bytes: usize) -> FileSupport {
         match kind {
-            _ if kind.is_image() && bytes > IMAGE => Takes::TooLarge,
-            _ if kind.is_image() => Takes::AsIs,
-            Kind::Pdf if bytes <= PDF => Takes::AsIs,
-            _ => Takes::AsText,
+            _ if kind.is_image() && bytes > MAX_IMAGE_BYTES => FileSupport::TooLarge,
+            _ if kind.is_image() => FileSupport::Native,
+            FileKind::Pdf if bytes <= MAX_PDF_BYTES => FileSupport::Native,
+            _ => FileSupport::AsText,
         }
     }
 
     fn body(&self, chat: &Chat<'_>) -> Result<Bytes, serde_json::Error> {
-        let messages = chat.said.iter().map(|said| Message {
-            role: match said.speaker {
-                Speaker::User => "user",
-                Speaker::Assistant => "assistant",
+        let messages = chat.messages.iter().map(|message| AnthropicMessage {
+            role: match message.role {
+                ChatRole::User => "user",
+                ChatRole::Assistant => "assistant",
             },
-            content: said.blocks.iter().map(Written::of).collect(),
+            content: message
+                .blocks
+                .iter()
+                .map(AnthropicBlock::from_block)
+                .collect(),
         });
-        let tools = chat.tools.iter().map(|tool| OfferedTool {
+        let tools = chat.tools.iter().map(|tool| AnthropicTool {
             name: tool.name,
             description: &tool.description,
             input_schema: &tool.schema,
         });
-        let body = Request {
+        let body = AnthropicRequest {
             model: &self.model,
             max_tokens: self.max_tokens,
             stream: true,
@@ -107,29 +110,29 @@ impl Wire for Anthropic {
         serde_json::to_vec(&body).map(Bytes::from)
     }
 
-    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, Failure> {
+    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, LlmFailure> {
         let mut request = http::Request::post(self.url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, self.stream_type())
-            .header("anthropic-version", VERSION);
+            .header("anthropic-version", API_VERSION);
         if let Some(key) = &self.header {
             request = request.header("x-api-key", key);
         }
         request
             .body(body)
-            .map_err(|_| Why::Broken("the request cannot be written").into())
+            .map_err(|_| LlmErrorKind::BadResponse("the request cannot be encoded").into())
     }
 
-    fn reader(&self, quota: Quota) -> Box<dyn Reader> {
-        Box::new(Events {
-            sse: Sse::new(quota.event_bytes),
+    fn decoder(&self, quota: AnswerLimits) -> Box<dyn StreamDecoder> {
+        Box::new(AnthropicDecoder {
+            sse: SseDecoder::new(quota.event_bytes),
             stopped: false,
         })
     }
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
+struct AnthropicRequest<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
@@ -137,19 +140,19 @@ struct Request<'a> {
     system: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
-    messages: Vec<Message<'a>>,
+    messages: Vec<AnthropicMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<OfferedTool<'a>>,
+    tools: Vec<AnthropicTool<'a>>,
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct AnthropicMessage<'a> {
     role: &'static str,
-    content: Vec<Written<'a>>,
+    content: Vec<AnthropicBlock<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfferedTool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
@@ -157,16 +160,16 @@ struct OfferedTool<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Written<'a> {
+enum AnthropicBlock<'a> {
     Text {
         text: &'a str,
     },
     Image {
-        source: Source<'a>,
+        source: AnthropicSource<'a>,
     },
     Document {
         title: &'a str,
-        source: Source<'a>,
+        source: AnthropicSource<'a>,
     },
     ToolUse {
         id: &'a str,
@@ -181,30 +184,30 @@ enum Written<'a> {
 }
 
 #[derive(Serialize)]
-struct Source<'a> {
+struct AnthropicSource<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     media_type: &'static str,
     data: &'a str,
 }
 
-impl<'a> Written<'a> {
-    fn of(block: &'a Block<'_>) -> Self {
-        let source = |kind: Kind, data: &'a str| Source {
+impl<'a> AnthropicBlock<'a> {
+    fn from_block(block: &'a ContentBlock<'_>) -> Self {
+        let source = |kind: FileKind, data: &'a str| AnthropicSource {
             kind: "base64",
             media_type: kind.media_type(),
             data,
         };
         match block {
-            Block::Text(text) => Self::Text { text },
-            Block::Image { kind, base64 } => Self::Image {
+            ContentBlock::Text(text) => Self::Text { text },
+            ContentBlock::Image { kind, base64 } => Self::Image {
                 source: source(*kind, base64),
             },
-            Block::Document { name, kind, base64 } => Self::Document {
+            ContentBlock::Document { name, kind, base64 } => Self::Document {
                 title: name,
                 source: source(*kind, base64),
             },
-            Block::Call {
+            ContentBlock::ToolCall {
                 id,
                 name,
                 arguments,
@@ -213,7 +216,7 @@ impl<'a> Written<'a> {
                 name,
                 input: arguments,
             },
-            Block::Returned { id, text, failed } => Self::ToolResult {
+            ContentBlock::ToolResult { id, text, failed } => Self::ToolResult {
                 tool_use_id: id,
                 content: text,
                 is_error: *failed,
@@ -222,18 +225,19 @@ impl<'a> Written<'a> {
     }
 }
 
-struct Events {
-    sse: Sse,
+struct AnthropicDecoder {
+    sse: SseDecoder,
     stopped: bool,
 }
 
-impl Reader for Events {
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
+impl StreamDecoder for AnthropicDecoder {
+    fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), DecodeError> {
         let stopped = &mut self.stopped;
-        self.sse.push(bytes, |_, data| read(data, stopped, heard))
+        self.sse
+            .push(bytes, |_, data| decode_event(data, stopped, events))
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.stopped
     }
 
@@ -244,41 +248,41 @@ impl Reader for Events {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum AnthropicEvent {
     MessageStart {
-        message: Started,
+        message: AnthropicMessageStart,
     },
     ContentBlockStart {
         index: u64,
-        content_block: Begun,
+        content_block: AnthropicBlockStart,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: AnthropicDelta,
     },
     MessageDelta {
-        delta: Ending,
+        delta: AnthropicMessageDelta,
         #[serde(default)]
-        usage: Option<Usage>,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
-        error: Details,
+        error: ErrorDetails,
     },
-    /// Pings, ends of blocks, and what is yet to be invented.
+    /// Pings, block ends and event types added later.
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct AnthropicMessageStart {
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Begun {
+enum AnthropicBlockStart {
     Text {
         #[serde(default)]
         text: String,
@@ -293,7 +297,7 @@ enum Begun {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Delta {
+enum AnthropicDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "input_json_delta")]
@@ -303,13 +307,13 @@ enum Delta {
 }
 
 #[derive(Deserialize)]
-struct Ending {
+struct AnthropicMessageDelta {
     #[serde(default)]
     stop_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct AnthropicUsage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -320,65 +324,69 @@ struct Usage {
     output_tokens: Option<u64>,
 }
 
-impl Usage {
-    /// What came from a cache was read too.
-    fn heard(&self) -> Heard {
+impl AnthropicUsage {
+    /// Converts to an event. Cached tokens count as input too.
+    fn to_event(&self) -> ModelEvent {
         let cached = [
             self.cache_creation_input_tokens,
             self.cache_read_input_tokens,
         ];
         let cached: u64 = cached.into_iter().flatten().sum();
-        Heard::Usage {
+        ModelEvent::Usage {
             input: self.input_tokens.map(|input| input.saturating_add(cached)),
             output: self.output_tokens,
         }
     }
 }
 
-fn read(data: &[u8], stopped: &mut bool, heard: &mut Vec<Heard>) -> Result<(), Misread> {
-    let event: Event = serde_json::from_slice(data)
-        .map_err(|_| Misread::Broken("an event is not what it should be"))?;
+fn decode_event(
+    data: &[u8],
+    stopped: &mut bool,
+    events: &mut Vec<ModelEvent>,
+) -> Result<(), DecodeError> {
+    let event: AnthropicEvent = serde_json::from_slice(data)
+        .map_err(|_| DecodeError::Malformed("an event is malformed"))?;
     match event {
-        Event::MessageStart { message } => {
-            heard.extend(message.usage.as_ref().map(Usage::heard));
+        AnthropicEvent::MessageStart { message } => {
+            events.extend(message.usage.as_ref().map(AnthropicUsage::to_event));
         }
-        Event::ContentBlockStart {
+        AnthropicEvent::ContentBlockStart {
             index,
             content_block,
-        } => heard.push(match content_block {
-            Begun::Text { text } if !text.is_empty() => Heard::Text(text),
-            Begun::ToolUse { id, name } => Heard::Call {
+        } => events.push(match content_block {
+            AnthropicBlockStart::Text { text } if !text.is_empty() => ModelEvent::Text(text),
+            AnthropicBlockStart::ToolUse { id, name } => ModelEvent::ToolCall {
                 index,
                 id: Some(id),
                 name,
             },
-            Begun::Text { .. } | Begun::Other => Heard::Alive,
+            AnthropicBlockStart::Text { .. } | AnthropicBlockStart::Other => ModelEvent::Progress,
         }),
-        Event::ContentBlockDelta { index, delta } => heard.push(match delta {
-            Delta::Text { text } => Heard::Text(text),
-            Delta::InputJson { partial_json } => Heard::Arguments {
+        AnthropicEvent::ContentBlockDelta { index, delta } => events.push(match delta {
+            AnthropicDelta::Text { text } => ModelEvent::Text(text),
+            AnthropicDelta::InputJson { partial_json } => ModelEvent::Arguments {
                 index,
                 piece: partial_json,
             },
-            Delta::Other => Heard::Alive,
+            AnthropicDelta::Other => ModelEvent::Progress,
         }),
-        Event::MessageDelta { delta, usage } => {
-            heard.extend(usage.as_ref().map(Usage::heard));
+        AnthropicEvent::MessageDelta { delta, usage } => {
+            events.extend(usage.as_ref().map(AnthropicUsage::to_event));
             if let Some(reason) = delta.stop_reason {
-                heard.push(Heard::Stop(match reason.as_str() {
-                    "end_turn" | "stop_sequence" => Stop::End,
-                    "tool_use" => Stop::Tools,
-                    "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-                    "refusal" => Stop::Filtered,
-                    _ => Stop::Other,
+                events.push(ModelEvent::Stop(match reason.as_str() {
+                    "end_turn" | "stop_sequence" => StopReason::End,
+                    "tool_use" => StopReason::Tools,
+                    "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+                    "refusal" => StopReason::Filtered,
+                    _ => StopReason::Other,
                 }));
             }
         }
-        Event::MessageStop => *stopped = true,
-        Event::Error { error } => {
-            return Err(Misread::Said(error.into_complaint()));
+        AnthropicEvent::MessageStop => *stopped = true,
+        AnthropicEvent::Error { error } => {
+            return Err(DecodeError::Provider(error.into_provider_error()));
         }
-        Event::Other => {}
+        AnthropicEvent::Other => {}
     }
     Ok(())
 }

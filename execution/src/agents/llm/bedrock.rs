@@ -1,15 +1,15 @@
-//! Converse of Amazon Bedrock: one way to speak to the models of many, streamed in frames of AWS's own.
+//! Amazon Bedrock Converse API, streamed as AWS event-stream messages.
 
-use super::chat::{Block, Chat, Said, Speaker};
-use super::errors::{Failure, Why};
-use super::options::address;
-use super::wire::{Reader, Takes, Wire, secret_header};
-use super::{LlmError, LlmOptions, Quota};
-use crate::files::Kind;
+use super::chat::{Chat, ChatMessage, ChatRole, ContentBlock};
+use super::errors::{LlmErrorKind, LlmFailure};
+use super::options::endpoint_url;
+use super::provider::{FileSupport, ModelProvider, StreamDecoder, secret_header};
+use super::{AnswerLimits, LlmError, LlmOptions};
+use crate::files::FileKind;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header;
-use interzone_client::aws::Signer;
+use interzone_client::aws::RequestSigner;
 use interzone_edge::Secret;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,25 +18,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use url::Url;
 
-mod frames;
-mod message;
+mod event_stream;
+mod events;
 mod names;
 
-/// The largest picture and the largest document that are taken, in bytes.
-const IMAGE: usize = 3_750_000;
-const DOCUMENT: usize = 4_500_000;
+/// Maximum sizes of an image and a document, in bytes.
+const MAX_IMAGE_BYTES: usize = 3_750_000;
+const MAX_DOCUMENT_BYTES: usize = 4_500_000;
 
-/// How Bedrock knows that requests are ours.
+/// Credentials for Bedrock.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum BedrockCredentials {
-    /// A key of Bedrock's own.
+    /// Bedrock API key.
     Bearer(Secret),
-    /// Signatures by whoever has AWS's credentials.
-    Signed(Arc<dyn Signer>),
+    /// Requests are signed with AWS credentials.
+    Signed(Arc<dyn RequestSigner>),
 }
 
-pub(super) struct Bedrock {
+pub(super) struct BedrockProvider {
     url: Url,
     credentials: BedrockCredentials,
     bearer: Option<http::HeaderValue>,
@@ -44,29 +44,29 @@ pub(super) struct Bedrock {
     temperature: Option<f32>,
 }
 
-impl Bedrock {
+impl BedrockProvider {
     pub(super) fn new(
         options: &LlmOptions,
         region: &str,
         endpoint: Option<&Url>,
         credentials: &BedrockCredentials,
     ) -> Result<Self, LlmError> {
-        let usual = format!("https://bedrock-runtime.{region}.amazonaws.com");
+        let default_url = format!("https://bedrock-runtime.{region}.amazonaws.com");
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let known = !region.is_empty() && region.chars().all(plain);
-        let usual = match endpoint {
+        let is_valid_region = !region.is_empty() && region.chars().all(plain);
+        let url = match endpoint {
             Some(endpoint) => endpoint.clone(),
-            None if known => usual
+            None if is_valid_region => default_url
                 .parse()
-                .map_err(|_| LlmError::Address { url: usual })?,
-            None => return Err(LlmError::Address { url: usual }),
+                .map_err(|_| LlmError::InvalidUrl { url: default_url })?,
+            None => return Err(LlmError::InvalidUrl { url: default_url }),
         };
         let bearer = match credentials {
             BedrockCredentials::Bearer(key) => Some(secret_header("Bearer ", key)?),
             BedrockCredentials::Signed(_) => None,
         };
         Ok(Self {
-            url: names::model_url(address(&usual, &["model"])?, &options.model),
+            url: names::model_url(endpoint_url(&url, &["model"])?, &options.model),
             credentials: credentials.clone(),
             bearer,
             max_tokens: options.max_tokens,
@@ -76,7 +76,7 @@ impl Bedrock {
 }
 
 #[async_trait]
-impl Wire for Bedrock {
+impl ModelProvider for BedrockProvider {
     fn name(&self) -> &'static str {
         "bedrock"
     }
@@ -92,29 +92,36 @@ impl Wire for Bedrock {
         "application/vnd.amazon.eventstream"
     }
 
-    fn takes(&self, kind: Kind, bytes: usize) -> Takes {
+    fn file_support(&self, kind: FileKind, bytes: usize) -> FileSupport {
         match kind {
-            _ if kind.is_image() && bytes > IMAGE => Takes::TooLarge,
-            _ if kind.is_image() => Takes::AsIs,
-            _ if format(kind).is_some() && bytes <= DOCUMENT => Takes::AsIs,
-            _ => Takes::AsText,
+            _ if kind.is_image() && bytes > MAX_IMAGE_BYTES => FileSupport::TooLarge,
+            _ if kind.is_image() => FileSupport::Native,
+            _ if format_name(kind).is_some() && bytes <= MAX_DOCUMENT_BYTES => FileSupport::Native,
+            _ => FileSupport::AsText,
         }
     }
 
     fn body(&self, chat: &Chat<'_>) -> Result<Bytes, serde_json::Error> {
         let mut names = BTreeSet::new();
-        let messages = chat.said.iter().map(|said| message(said, &mut names));
-        let tools = chat.tools.iter().map(|tool| OfferedTool {
+        let messages = chat
+            .messages
+            .iter()
+            .map(|message| convert_message(message, &mut names));
+        let tools = chat.tools.iter().map(|tool| BedrockTool {
             tool_spec: ToolSpec {
                 name: tool.name,
                 description: &tool.description,
-                input_schema: Schema { json: &tool.schema },
+                input_schema: BedrockSchema { json: &tool.schema },
             },
         });
-        let tools: Vec<OfferedTool<'_>> = tools.collect();
-        let body = Request {
+        let tools: Vec<BedrockTool<'_>> = tools.collect();
+        let body = BedrockRequest {
             messages: messages.collect(),
-            system: chat.system.iter().map(|text| Text { text }).collect(),
+            system: chat
+                .system
+                .iter()
+                .map(|text| BedrockText { text })
+                .collect(),
             inference_config: InferenceConfig {
                 max_tokens: self.max_tokens,
                 temperature: self.temperature,
@@ -124,7 +131,7 @@ impl Wire for Bedrock {
         serde_json::to_vec(&body).map(Bytes::from)
     }
 
-    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, Failure> {
+    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, LlmFailure> {
         let mut request = http::Request::post(self.url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, self.stream_type());
@@ -133,51 +140,51 @@ impl Wire for Bedrock {
         }
         let mut request = request
             .body(body)
-            .map_err(|_| Why::Broken("the request cannot be written"))?;
+            .map_err(|_| LlmErrorKind::BadResponse("the request cannot be encoded"))?;
         if let BedrockCredentials::Signed(signer) = &self.credentials {
             signer.sign(&mut request).await.map_err(|error| {
-                tracing::warn!(%error, "a request to Bedrock was not sent");
-                Why::Denied
+                tracing::warn!(%error, "failed to sign Bedrock request");
+                LlmErrorKind::Denied
             })?;
         }
         Ok(request)
     }
 
-    fn reader(&self, quota: Quota) -> Box<dyn Reader> {
-        Box::new(frames::Frames::new(quota))
+    fn decoder(&self, quota: AnswerLimits) -> Box<dyn StreamDecoder> {
+        Box::new(events::BedrockDecoder::new(quota))
     }
 }
 
-/// What Bedrock calls a kind of document, if it reads such.
-fn format(kind: Kind) -> Option<&'static str> {
+/// Returns Bedrock's name of a file format, if supported.
+fn format_name(kind: FileKind) -> Option<&'static str> {
     match kind {
-        Kind::Pdf => Some("pdf"),
-        Kind::Docx => Some("docx"),
-        Kind::Xlsx => Some("xlsx"),
-        Kind::Csv => Some("csv"),
-        Kind::Text => Some("txt"),
-        Kind::Markdown => Some("md"),
-        Kind::Png => Some("png"),
-        Kind::Jpeg => Some("jpeg"),
-        Kind::Gif => Some("gif"),
-        Kind::WebP => Some("webp"),
+        FileKind::Pdf => Some("pdf"),
+        FileKind::Docx => Some("docx"),
+        FileKind::Xlsx => Some("xlsx"),
+        FileKind::Csv => Some("csv"),
+        FileKind::Text => Some("txt"),
+        FileKind::Markdown => Some("md"),
+        FileKind::Png => Some("png"),
+        FileKind::Jpeg => Some("jpeg"),
+        FileKind::Gif => Some("gif"),
+        FileKind::WebP => Some("webp"),
         _ => None,
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Request<'a> {
-    messages: Vec<Message<'a>>,
+struct BedrockRequest<'a> {
+    messages: Vec<BedrockMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Text<'a>>,
+    system: Vec<BedrockText<'a>>,
     inference_config: InferenceConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct BedrockText<'a> {
     text: &'a str,
 }
 
@@ -191,12 +198,12 @@ struct InferenceConfig {
 
 #[derive(Serialize)]
 struct ToolConfig<'a> {
-    tools: Vec<OfferedTool<'a>>,
+    tools: Vec<BedrockTool<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OfferedTool<'a> {
+struct BedrockTool<'a> {
     tool_spec: ToolSpec<'a>,
 }
 
@@ -205,32 +212,32 @@ struct OfferedTool<'a> {
 struct ToolSpec<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: Schema<'a>,
+    input_schema: BedrockSchema<'a>,
 }
 
 #[derive(Serialize)]
-struct Schema<'a> {
+struct BedrockSchema<'a> {
     json: &'a Value,
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct BedrockMessage<'a> {
     role: &'static str,
-    content: Vec<Written<'a>>,
+    content: Vec<BedrockBlock<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Written<'a> {
+enum BedrockBlock<'a> {
     Text(&'a str),
     Image {
         format: &'static str,
-        source: Source<'a>,
+        source: BedrockSource<'a>,
     },
     Document {
         format: &'static str,
         name: String,
-        source: Source<'a>,
+        source: BedrockSource<'a>,
     },
     #[serde(rename_all = "camelCase")]
     ToolUse {
@@ -241,56 +248,59 @@ enum Written<'a> {
     #[serde(rename_all = "camelCase")]
     ToolResult {
         tool_use_id: &'a str,
-        content: [Text<'a>; 1],
+        content: [BedrockText<'a>; 1],
         status: &'static str,
     },
 }
 
 #[derive(Serialize)]
-struct Source<'a> {
+struct BedrockSource<'a> {
     bytes: &'a str,
 }
 
-fn message<'a>(said: &'a Said<'_>, names: &mut BTreeSet<String>) -> Message<'a> {
-    let mut content: Vec<Written<'a>> = Vec::with_capacity(said.blocks.len());
-    for block in &said.blocks {
+fn convert_message<'a>(
+    message: &'a ChatMessage<'_>,
+    names: &mut BTreeSet<String>,
+) -> BedrockMessage<'a> {
+    let mut content: Vec<BedrockBlock<'a>> = Vec::with_capacity(message.blocks.len());
+    for block in &message.blocks {
         content.push(match block {
-            Block::Text(text) => Written::Text(text),
-            Block::Image { kind, base64 } => Written::Image {
-                format: format(*kind).unwrap_or("png"),
-                source: Source { bytes: base64 },
+            ContentBlock::Text(text) => BedrockBlock::Text(text),
+            ContentBlock::Image { kind, base64 } => BedrockBlock::Image {
+                format: format_name(*kind).unwrap_or("png"),
+                source: BedrockSource { bytes: base64 },
             },
-            Block::Document { name, kind, base64 } => Written::Document {
-                format: format(*kind).unwrap_or("txt"),
-                name: names::document(name, names),
-                source: Source { bytes: base64 },
+            ContentBlock::Document { name, kind, base64 } => BedrockBlock::Document {
+                format: format_name(*kind).unwrap_or("txt"),
+                name: names::document_name(name, names),
+                source: BedrockSource { bytes: base64 },
             },
-            Block::Call {
+            ContentBlock::ToolCall {
                 id,
                 name,
                 arguments,
-            } => Written::ToolUse {
+            } => BedrockBlock::ToolUse {
                 tool_use_id: id,
                 name,
                 input: arguments,
             },
-            Block::Returned { id, text, failed } => Written::ToolResult {
+            ContentBlock::ToolResult { id, text, failed } => BedrockBlock::ToolResult {
                 tool_use_id: id,
-                content: [Text { text }],
+                content: [BedrockText { text }],
                 status: if *failed { "error" } else { "success" },
             },
         });
     }
-    // A document never comes alone.
-    let is_text = |piece: &Written<'_>| matches!(piece, Written::Text(_));
-    let is_document = |piece: &Written<'_>| matches!(piece, Written::Document { .. });
+    // Converse requires a text block next to a document.
+    let is_text = |piece: &BedrockBlock<'_>| matches!(piece, BedrockBlock::Text(_));
+    let is_document = |piece: &BedrockBlock<'_>| matches!(piece, BedrockBlock::Document { .. });
     if content.iter().any(is_document) && !content.iter().any(is_text) {
-        content.insert(0, Written::Text("See what is attached."));
+        content.insert(0, BedrockBlock::Text("See what is attached."));
     }
-    Message {
-        role: match said.speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+    BedrockMessage {
+        role: match message.role {
+            ChatRole::User => "user",
+            ChatRole::Assistant => "assistant",
         },
         content,
     }

@@ -1,110 +1,108 @@
-//! A conversation as every provider knows it: who said what, with which files, and which tools were
-//! called. How a provider writes it down is not known here.
+//! Provider-independent chat: messages with files and tool calls, and the events of a model's stream.
 
-use crate::files::Kind;
+use crate::files::FileKind;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Whose turn it was. The setting is beside the conversation, not in it.
+/// Author of a chat message. The system prompt is separate from the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaker {
+pub(super) enum ChatRole {
     User,
     Assistant,
 }
 
-/// A piece of what was said. Contents of files are borrowed from the turn, for they are large.
+/// Content block of a message. File contents are borrowed from the turn because they are large.
 #[derive(Debug)]
-pub(super) enum Block<'t> {
+pub(super) enum ContentBlock<'t> {
     Text(Cow<'t, str>),
-    /// A picture in base64.
+    /// An image in base64.
     Image {
-        kind: Kind,
+        kind: FileKind,
         base64: Cow<'t, str>,
     },
-    /// A document in base64, which the provider reads by itself.
+    /// A document in base64, for providers that read documents.
     Document {
         name: String,
-        kind: Kind,
+        kind: FileKind,
         base64: Cow<'t, str>,
     },
-    /// The model wants a tool.
-    Call {
+    /// A tool call by the model.
+    ToolCall {
         id: String,
         name: String,
         arguments: Box<RawValue>,
     },
-    /// What came of it.
-    Returned {
+    /// The result of a tool call.
+    ToolResult {
         id: String,
         text: String,
         failed: bool,
     },
 }
 
-/// What one side said in one go.
+/// A message of one side.
 #[derive(Debug)]
-pub(super) struct Said<'t> {
-    pub(super) speaker: Speaker,
-    pub(super) blocks: Vec<Block<'t>>,
+pub(super) struct ChatMessage<'t> {
+    pub(super) role: ChatRole,
+    pub(super) blocks: Vec<ContentBlock<'t>>,
 }
 
 /// A tool that the model may call.
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(super) struct ToolDefinition {
     pub(super) name: &'static str,
     pub(super) description: String,
-    /// What its arguments look like, as a JSON schema.
+    /// JSON schema of its arguments.
     pub(super) schema: Value,
 }
 
-/// All that the model is given.
+/// Everything that is sent to the model.
 #[derive(Debug, Default)]
 pub(super) struct Chat<'t> {
     pub(super) system: Option<String>,
-    pub(super) said: Vec<Said<'t>>,
-    pub(super) tools: Vec<Tool>,
+    pub(super) messages: Vec<ChatMessage<'t>>,
+    pub(super) tools: Vec<ToolDefinition>,
 }
 
 impl<'t> Chat<'t> {
-    /// Adds what somebody says. Providers want the two sides to take turns, so whoever goes on speaking
-    /// adds to what he said before; and whoever says nothing has not spoken.
-    pub(super) fn say(&mut self, speaker: Speaker, blocks: Vec<Block<'t>>) {
-        let speaks =
-            |block: &Block<'_>| !matches!(block, Block::Text(text) if text.trim().is_empty());
-        let mut blocks: Vec<Block<'t>> = blocks.into_iter().filter(speaks).collect();
+    /// Appends a message. Providers require alternating roles, so consecutive messages of one role are merged; empty
+    /// messages are dropped.
+    pub(super) fn push(&mut self, role: ChatRole, blocks: Vec<ContentBlock<'t>>) {
+        let is_not_blank = |block: &ContentBlock<'_>| !matches!(block, ContentBlock::Text(text) if text.trim().is_empty());
+        let mut blocks: Vec<ContentBlock<'t>> = blocks.into_iter().filter(is_not_blank).collect();
         if blocks.is_empty() {
             return;
         }
-        match self.said.last_mut() {
-            Some(last) if last.speaker == speaker => last.blocks.append(&mut blocks),
-            _ => self.said.push(Said { speaker, blocks }),
+        match self.messages.last_mut() {
+            Some(last) if last.role == role => last.blocks.append(&mut blocks),
+            _ => self.messages.push(ChatMessage { role, blocks }),
         }
     }
 
-    /// Whether there is a document in it that the provider reads by itself.
+    /// Returns true if it contains a document that the provider reads.
     pub(super) fn has_documents(&self) -> bool {
-        let mut blocks = self.said.iter().flat_map(|said| &said.blocks);
-        blocks.any(|block| matches!(block, Block::Document { .. }))
+        let mut blocks = self.messages.iter().flat_map(|said| &said.blocks);
+        blocks.any(|block| matches!(block, ContentBlock::Document { .. }))
     }
 }
 
-/// Why the model stopped.
+/// Reason why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// It has said all.
+pub(super) enum StopReason {
+    /// The answer is complete.
     End,
-    /// It waits for its tools.
+    /// It waits for tool results.
     Tools,
-    /// It may not say more.
+    /// It reached the token limit.
     Length,
-    /// It will not say it, or may not.
+    /// It refused, or a filter intervened.
     Filtered,
-    /// For a reason that only the provider knows.
+    /// A reason specific to the provider.
     Other,
 }
 
-impl Stop {
+impl StopReason {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::End => "end",
@@ -116,27 +114,27 @@ impl Stop {
     }
 }
 
-/// Something that came from the model.
+/// Event of a model's stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// It is at work: it thinks, or begins.
-    Alive,
+pub(super) enum ModelEvent {
+    /// The model is working: it thinks, or starts a block.
+    Progress,
     Text(String),
-    /// Words by which it refuses.
+    /// Text of a refusal.
     Refusal(String),
-    /// It begins to call a tool.
-    Call {
+    /// Start of a tool call.
+    ToolCall {
         index: u64,
         id: Option<String>,
         name: String,
     },
-    /// A piece of a call's arguments.
+    /// Part of a tool call's arguments.
     Arguments {
         index: u64,
         piece: String,
     },
-    Stop(Stop),
-    /// Tokens so far; what is not told stays as it was.
+    Stop(StopReason),
+    /// Tokens so far; absent values are unchanged.
     Usage {
         input: Option<u64>,
         output: Option<u64>,

@@ -1,172 +1,175 @@
-//! What can go wrong between us and a model, what that is called in the zones' contract, and what the
-//! user is told. The provider's own words go to the log, cut short and escaped; none of them, and no
-//! key, may reach a user.
+//! Errors of models and providers: their error codes in the zone contract and the texts that users see. Texts of the
+//! provider go to the log only, truncated and escaped; neither they nor a key may reach a user.
 
 use crate::files::Language;
 use http::StatusCode;
 use interzone_edge::Secret;
 use interzone_hub::AgentError;
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// How much of a provider's words goes to the log, in characters.
-const LOGGED: usize = 300;
+/// Maximum length of a provider's text in the log, in characters.
+const MAX_LOGGED_CHARS: usize = 300;
 
-/// What went wrong.
+/// Kind of a model failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Why {
-    #[error("it took too long")]
-    Slow,
-    #[error("it has too much to do")]
-    Busy,
-    #[error("it does not let us in: look at the key, the permissions and the model's name")]
+pub(super) enum LlmErrorKind {
+    #[error("the model took too long")]
+    TimedOut,
+    #[error("the model is overloaded")]
+    Overloaded,
+    #[error("access denied: check the key, the permissions and the model name")]
     Denied,
-    #[error("it cannot be reached: look at the address and the network")]
+    #[error("the provider is unreachable: check the URL and the network")]
     Unreachable,
-    #[error("something is wrong with it")]
-    Down,
-    #[error("it does not take what it was sent")]
-    Invalid,
-    #[error("the conversation is too long for it")]
-    TooLong,
-    #[error("it refuses to answer")]
+    #[error("the provider failed")]
+    ProviderFailed,
+    #[error("the provider rejected the request")]
+    RequestRejected,
+    #[error("the conversation is too long for the model")]
+    ContextTooLong,
+    #[error("the model refused to answer")]
     Refused,
-    #[error("what it sent cannot be used: {0}")]
-    Broken(&'static str),
-    #[error("its answer is longer than is taken")]
-    Endless,
-    #[error("it said nothing")]
-    Silent,
-    /// It was spoken to in a way that it does not know; now we know better.
-    #[error("it wants to be spoken to differently")]
+    #[error("the response cannot be used: {0}")]
+    BadResponse(&'static str),
+    #[error("the answer is too long")]
+    AnswerTooLong,
+    #[error("the answer is empty")]
+    EmptyAnswer,
+    /// The request format was adapted because the provider rejected it.
+    #[error("the provider rejected the request format")]
     Adapted,
 }
 
-/// Why there is no answer.
+/// Failure of a request to the model.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// Because of the model.
+pub(super) enum LlmFailure {
+    /// Failure of the model or its provider.
     Model {
-        why: Why,
-        /// Whether it may help to try again.
-        again: bool,
-        /// How long to wait before that, as the provider sees it.
-        hint: Option<Duration>,
+        kind: LlmErrorKind,
+        /// True if a retry may help.
+        is_retryable: bool,
+        /// Delay requested by the provider.
+        retry_after: Option<Duration>,
     },
-    /// Because nobody takes what we put out.
-    Ours(AgentError),
+    /// The run's output could not be written.
+    Output(AgentError),
 }
 
-/// Why a stream cannot be read on.
+/// Error while decoding a stream.
 #[derive(Debug)]
-pub(super) enum Misread {
-    /// It is not what it should be.
-    Broken(&'static str),
-    /// The provider says that something is wrong.
-    Said(Complaint),
+pub(super) enum DecodeError {
+    /// The stream is malformed.
+    Malformed(&'static str),
+    /// The provider reported an error.
+    Provider(ProviderError),
 }
 
-impl From<Why> for Failure {
-    fn from(why: Why) -> Self {
+impl From<LlmErrorKind> for LlmFailure {
+    fn from(kind: LlmErrorKind) -> Self {
         Self::Model {
-            why,
-            again: false,
-            hint: None,
+            kind,
+            is_retryable: false,
+            retry_after: None,
         }
     }
 }
 
-impl Failure {
-    /// It may help to try again.
-    pub(super) const fn passing(why: Why) -> Self {
+impl LlmFailure {
+    /// A failure for which a retry may help.
+    pub(super) const fn retryable(kind: LlmErrorKind) -> Self {
         Self::Model {
-            why,
-            again: true,
-            hint: None,
+            kind,
+            is_retryable: true,
+            retry_after: None,
         }
     }
 }
 
-impl Why {
-    /// The word for programs.
-    pub(super) const fn word(self) -> ErrorWord {
+impl LlmErrorKind {
+    /// Returns the error code of the zone contract.
+    pub(super) const fn code(self) -> ErrorReason {
         match self {
-            Self::Slow => ErrorWord::ModelTimeout,
-            Self::Busy => ErrorWord::ModelThrottling,
-            Self::Denied | Self::Unreachable => ErrorWord::ModelAccessDenied,
-            Self::Refused => ErrorWord::AgentRejected,
-            Self::Down
-            | Self::Invalid
-            | Self::TooLong
-            | Self::Broken(_)
-            | Self::Endless
-            | Self::Silent
-            | Self::Adapted => ErrorWord::InvalidResponse,
+            Self::TimedOut => ErrorReason::ModelTimeout,
+            Self::Overloaded => ErrorReason::ModelThrottling,
+            Self::Denied | Self::Unreachable => ErrorReason::ModelAccessDenied,
+            Self::Refused => ErrorReason::AgentRejected,
+            Self::ProviderFailed
+            | Self::RequestRejected
+            | Self::ContextTooLong
+            | Self::BadResponse(_)
+            | Self::AnswerTooLong
+            | Self::EmptyAnswer
+            | Self::Adapted => ErrorReason::InvalidResponse,
         }
     }
 
-    /// What the user is told.
-    pub(super) const fn sentence(self, language: Language) -> &'static str {
+    /// Returns the text for the user.
+    pub(super) const fn user_message(self, language: Language) -> &'static str {
         match (self, language) {
-            (Self::Slow, Language::English) => {
+            (Self::TimedOut, Language::English) => {
                 "The model took too long to answer. Please try again later."
             }
-            (Self::Slow, Language::Japanese) => {
+            (Self::TimedOut, Language::Japanese) => {
                 "モデルの応答に時間がかかりすぎています。しばらくしてからもう一度お試しください。"
             }
-            (Self::Busy, Language::English) => "The model is busy. Please try again in a minute.",
-            (Self::Busy, Language::Japanese) => {
+            (Self::Overloaded, Language::English) => {
+                "The model is busy. Please try again in a minute."
+            }
+            (Self::Overloaded, Language::Japanese) => {
                 "モデルが混雑しています。1分ほどしてからもう一度お試しください。"
             }
             (Self::Denied | Self::Unreachable, Language::English) => {
-                "The model cannot be used: a connection or a permission is missing. Please tell \
-                 whoever runs this service."
+                "The model cannot be used: a connection or a permission is missing. Please contact the \
+                 administrator of this service."
             }
             (Self::Denied | Self::Unreachable, Language::Japanese) => {
                 "モデルを利用できません（接続または権限の問題です）。管理者に連絡してください。"
             }
-            (Self::TooLong, Language::English) => {
+            (Self::ContextTooLong, Language::English) => {
                 "This is too long for the model. Please ask for less at once, or attach less."
             }
-            (Self::TooLong, Language::Japanese) => {
+            (Self::ContextTooLong, Language::Japanese) => {
                 "内容がモデルの上限を超えています。質問や添付を減らしてください。"
             }
             (Self::Refused, Language::English) => "The model declined to answer this.",
             (Self::Refused, Language::Japanese) => "モデルはこの内容への回答を控えました。",
-            (Self::Endless, Language::English) => {
+            (Self::AnswerTooLong, Language::English) => {
                 "The model's answer was longer than is allowed. Please ask for less at once."
             }
-            (Self::Endless, Language::Japanese) => {
+            (Self::AnswerTooLong, Language::Japanese) => {
                 "モデルの応答が長すぎます。質問を分けてお試しください。"
             }
-            (Self::Silent, Language::English) => "The model gave no answer. Please try again.",
-            (Self::Silent, Language::Japanese) => {
+            (Self::EmptyAnswer, Language::English) => "The model gave no answer. Please try again.",
+            (Self::EmptyAnswer, Language::Japanese) => {
                 "モデルから応答がありませんでした。もう一度お試しください。"
             }
-            (Self::Down | Self::Invalid | Self::Broken(_) | Self::Adapted, Language::English) => {
-                "The model's answer could not be used. Please try again."
-            }
-            (Self::Down | Self::Invalid | Self::Broken(_) | Self::Adapted, Language::Japanese) => {
-                "モデルから予期しない応答がありました。もう一度お試しください。"
-            }
+            (
+                Self::ProviderFailed | Self::RequestRejected | Self::BadResponse(_) | Self::Adapted,
+                Language::English,
+            ) => "The model's answer could not be used. Please try again.",
+            (
+                Self::ProviderFailed | Self::RequestRejected | Self::BadResponse(_) | Self::Adapted,
+                Language::Japanese,
+            ) => "モデルから予期しない応答がありました。もう一度お試しください。",
         }
     }
 }
 
-/// What a provider says of an error: a word, and a text for whoever reads the log.
+/// Error reported by a provider: a code, and a message for the log.
 #[derive(Debug, Default)]
-pub(super) struct Complaint {
-    pub(super) word: String,
-    pub(super) text: String,
+pub(super) struct ProviderError {
+    pub(super) code: String,
+    pub(super) message: String,
 }
 
-impl Complaint {
-    /// Reads the body of an error in whichever of the providers' shapes.
-    pub(super) fn read(body: &[u8]) -> Self {
+impl ProviderError {
+    /// Parses an error body in any provider's format.
+    pub(super) fn parse(body: &[u8]) -> Self {
         #[derive(Deserialize)]
-        struct Body {
-            error: Option<Inner>,
+        struct ErrorBody {
+            error: Option<ErrorField>,
             #[serde(alias = "Message")]
             message: Option<String>,
             #[serde(rename = "__type")]
@@ -174,75 +177,76 @@ impl Complaint {
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Inner {
-            Object(Details),
+        enum ErrorField {
+            Object(ErrorDetails),
             Text(String),
         }
-        let Ok(body) = serde_json::from_slice::<Body>(body) else {
+        let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
             return Self {
-                word: String::new(),
-                text: String::from_utf8_lossy(body).into_owned(),
+                code: String::new(),
+                message: String::from_utf8_lossy(body).into_owned(),
             };
         };
         match body.error {
-            Some(Inner::Object(details)) => details.into_complaint(),
-            Some(Inner::Text(text)) => Self {
-                word: body.kind.unwrap_or_default(),
-                text,
+            Some(ErrorField::Object(details)) => details.into_provider_error(),
+            Some(ErrorField::Text(text)) => Self {
+                code: body.kind.unwrap_or_default(),
+                message: text,
             },
             None => Self {
-                word: body.kind.unwrap_or_default(),
-                text: body.message.unwrap_or_default(),
+                code: body.kind.unwrap_or_default(),
+                message: body.message.unwrap_or_default(),
             },
         }
     }
 
-    /// For the log: cut short, escaped, and without the key, which some providers repeat.
-    pub(super) fn logged(&self, key: Option<&Secret>) -> String {
-        let whole = format!("{} {}", self.word, self.text);
-        let whole = match key.filter(|key| !key.is_empty()) {
-            Some(key) => whole.replace(key.expose(), "[hidden]"),
-            None => whole,
+    /// Formats the error for the log: truncated, escaped, and without the key, which some providers repeat.
+    pub(super) fn to_log(&self, key: Option<&Secret>) -> String {
+        let text = format!("{} {}", self.code, self.message);
+        let text = match key.filter(|key| !key.is_empty()) {
+            Some(key) => text.replace(key.expose(), "[hidden]"),
+            None => text,
         };
-        let short = whole.trim().chars().take(LOGGED);
+        let short = text.trim().chars().take(MAX_LOGGED_CHARS);
         short.flat_map(char::escape_debug).collect()
     }
 
-    fn says(&self, any: &[&str]) -> bool {
-        let (word, text) = (self.word.to_lowercase(), self.text.to_lowercase());
-        any.iter()
-            .any(|phrase| word.contains(phrase) || text.contains(phrase))
+    fn mentions(&self, phrases: &[&str]) -> bool {
+        let (code, text) = (self.code.to_lowercase(), self.message.to_lowercase());
+        phrases
+            .iter()
+            .any(|phrase| code.contains(phrase) || text.contains(phrase))
     }
 }
 
-/// An error as it stands in a body or in a stream.
+/// Error object in a body or in a stream.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Details {
+pub(super) struct ErrorDetails {
     #[serde(default, rename = "type")]
     kind: Option<String>,
-    /// A word with some, a number with others.
+    /// A string with some providers, a number with others.
     #[serde(default)]
     code: Option<serde_json::Value>,
     #[serde(default)]
     message: Option<String>,
 }
 
-impl Details {
-    pub(super) fn into_complaint(self) -> Complaint {
+impl ErrorDetails {
+    pub(super) fn into_provider_error(self) -> ProviderError {
         let code = match self.code {
             Some(serde_json::Value::String(code)) => code,
             Some(serde_json::Value::Number(code)) => code.to_string(),
             _ => String::new(),
         };
         let kind = self.kind.unwrap_or_default();
-        Complaint {
-            word: format!("{kind} {code}").trim().to_owned(),
-            text: self.message.unwrap_or_default(),
+        ProviderError {
+            code: format!("{kind} {code}").trim().to_owned(),
+            message: self.message.unwrap_or_default(),
         }
     }
 }
 
-const TOO_LONG: &[&str] = &[
+const CONTEXT_TOO_LONG_PHRASES: &[&str] = &[
     "context_length_exceeded",
     "exceed_context_size",
     "maximum context length",
@@ -253,9 +257,9 @@ const TOO_LONG: &[&str] = &[
     "too many input tokens",
     "request_too_large",
 ];
-const FILTERED: &[&str] = &["content_filter", "content_policy", "responsibleai"];
-/// What no waiting helps against: somebody must pay, or name another model.
-const NOT_OURS: &[&str] = &[
+const CONTENT_FILTER_PHRASES: &[&str] = &["content_filter", "content_policy", "responsibleai"];
+/// Errors that a retry cannot fix: unpaid accounts, missing permissions and wrong model names.
+const ACCESS_DENIED_PHRASES: &[&str] = &[
     "insufficient_quota",
     "credit balance",
     "billing",
@@ -265,27 +269,27 @@ const NOT_OURS: &[&str] = &[
     "not authorized to perform",
 ];
 
-/// What an answer that is no success means.
-pub(super) fn classify(status: StatusCode, complaint: &Complaint) -> Failure {
-    if complaint.says(NOT_OURS) {
-        return Why::Denied.into();
+/// Classifies an unsuccessful response.
+pub(super) fn classify(status: StatusCode, error: &ProviderError) -> LlmFailure {
+    if error.mentions(ACCESS_DENIED_PHRASES) {
+        return LlmErrorKind::Denied.into();
     }
     match status.as_u16() {
-        401..=404 => Why::Denied.into(),
-        408 | 504 => Failure::passing(Why::Slow),
-        429 | 503 | 529 => Failure::passing(Why::Busy),
-        413 => Why::TooLong.into(),
-        _ if complaint.says(TOO_LONG) => Why::TooLong.into(),
-        _ if complaint.says(FILTERED) => Why::Refused.into(),
-        424 | 500..=599 => Failure::passing(Why::Down),
-        400..=499 => Why::Invalid.into(),
-        _ => Why::Broken("it answers with neither success nor error").into(),
+        401..=404 => LlmErrorKind::Denied.into(),
+        408 | 504 => LlmFailure::retryable(LlmErrorKind::TimedOut),
+        429 | 503 | 529 => LlmFailure::retryable(LlmErrorKind::Overloaded),
+        413 => LlmErrorKind::ContextTooLong.into(),
+        _ if error.mentions(CONTEXT_TOO_LONG_PHRASES) => LlmErrorKind::ContextTooLong.into(),
+        _ if error.mentions(CONTENT_FILTER_PHRASES) => LlmErrorKind::Refused.into(),
+        424 | 500..=599 => LlmFailure::retryable(LlmErrorKind::ProviderFailed),
+        400..=499 => LlmErrorKind::RequestRejected.into(),
+        _ => LlmErrorKind::BadResponse("the status is neither success nor error").into(),
     }
 }
 
-/// What an error in the midst of a stream means: the word stands for the status that it would have had.
-pub(super) fn classify_in_stream(complaint: &Complaint) -> Failure {
-    let word = complaint.word.to_lowercase();
+/// Classifies an error within a stream: its code determines the equivalent status.
+pub(super) fn classify_in_stream(error: &ProviderError) -> LlmFailure {
+    let code = error.code.to_lowercase();
     let status = [
         ("overloaded", 529),
         ("throttling", 429),
@@ -302,8 +306,8 @@ pub(super) fn classify_in_stream(complaint: &Complaint) -> Failure {
         ("429", 429),
         ("400", 400),
     ];
-    let found = status.iter().find(|(name, _)| word.contains(name));
+    let found = status.iter().find(|(name, _)| code.contains(name));
     let status = found.map_or(500, |(_, status)| *status);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    classify(status, complaint)
+    classify(status, error)
 }

@@ -1,59 +1,62 @@
-//! A turn as a conversation: what was said before, what is asked now, and what is attached to it.
+//! Converts a turn to a chat: history, current message and attachments.
 
 use super::LlmOptions;
-use super::attachments::{Fence, Reading, Skipped, Unpacking};
-use super::chat::{Block, Chat, Speaker};
-use super::wire::Wire;
+use super::attachments::{AttachmentBuilder, FileReadContext, PromptDelimiter, SkippedFile};
+use super::chat::{Chat, ChatRole, ContentBlock};
+use super::provider::ModelProvider;
 use interzone_hub::Turn;
 use interzone_protocol::vocab::{Message, PartKind, Role};
 
-/// The member of a message's metadata that says who is speaking.
-const USER: &str = "user";
+/// Metadata field with the name of a message's author.
+const USER_FIELD: &str = "user";
 
-/// How much of a name is kept, in characters.
-const LONGEST_NAME: usize = 80;
+/// Maximum length of an author's name, in characters.
+const MAX_NAME_CHARS: usize = 80;
 
-/// What the model is told when it would see itself speak first: providers want the other side to begin.
-const BEFORE: &str = "(What was said before is left out.)";
+/// First message if the chat would otherwise start with the assistant: providers require the user to start.
+const HISTORY_OMITTED: &str = "(What was said before is left out.)";
 
-/// The conversation, and which files of the last message the model does not get.
-pub(super) async fn chat<'t>(
+/// Builds the chat. Also returns the files of the current message that the model does not get.
+pub(super) async fn build_chat<'t>(
     turn: &'t Turn,
     options: &LlmOptions,
-    wire: &dyn Wire,
-    reading: Reading<'_>,
-    fence: &Fence,
-) -> (Chat<'t>, Vec<Skipped>) {
-    let mut unpacking = Unpacking::new(wire, reading, fence);
-    let (now, skipped) = blocks(&turn.message, &mut unpacking).await;
-    // From the newest to the oldest, for it is the newest that must fit.
-    let mut before = Vec::new();
-    let mut room = options.history_chars;
+    provider: &dyn ModelProvider,
+    context: FileReadContext<'_>,
+    delimiter: &PromptDelimiter,
+) -> (Chat<'t>, Vec<SkippedFile>) {
+    let mut attachments = AttachmentBuilder::new(provider, context, delimiter);
+    let (current, skipped) = message_blocks(&turn.message, &mut attachments).await;
+    // From the newest to the oldest, because the newest must fit.
+    let mut earlier = Vec::new();
+    let mut remaining = options.history_chars;
     let mut fits = true;
     for message in turn.history.iter().rev() {
-        let (said, _) = blocks(message, &mut unpacking).await;
-        let size: usize = said.iter().map(size).sum();
-        if size > room {
+        let (content, _) = message_blocks(message, &mut attachments).await;
+        let size: usize = content.iter().map(char_count).sum();
+        if size > remaining {
             fits = false;
             break;
         }
-        room -= size;
-        before.push((speaker(message), said));
+        remaining -= size;
+        earlier.push((chat_role(message), content));
     }
     let mut chat = Chat::default();
-    let first = before.last().map(|(speaker, _)| *speaker);
-    if !fits || first == Some(Speaker::Assistant) {
-        chat.say(Speaker::User, vec![Block::Text(BEFORE.into())]);
+    let first = earlier.last().map(|(speaker, _)| *speaker);
+    if !fits || first == Some(ChatRole::Assistant) {
+        chat.push(
+            ChatRole::User,
+            vec![ContentBlock::Text(HISTORY_OMITTED.into())],
+        );
     }
-    for (speaker, said) in before.into_iter().rev() {
-        chat.say(speaker, said);
+    for (speaker, content) in earlier.into_iter().rev() {
+        chat.push(speaker, content);
     }
-    chat.say(Speaker::User, now);
-    chat.system = system(turn, options, fence);
+    chat.push(ChatRole::User, current);
+    chat.system = system_prompt(turn, options, delimiter);
     (chat, skipped)
 }
 
-/// Whether there is anything in a message that could be answered.
+/// Returns true if a message contains nothing to answer.
 pub(super) fn is_blank(message: &Message) -> bool {
     let mut parts = message.parts().iter();
     parts.all(|part| {
@@ -61,60 +64,64 @@ pub(super) fn is_blank(message: &Message) -> bool {
     })
 }
 
-fn system(turn: &Turn, options: &LlmOptions, fence: &Fence) -> Option<String> {
+fn system_prompt(turn: &Turn, options: &LlmOptions, delimiter: &PromptDelimiter) -> Option<String> {
     let messages = turn.history.iter().chain([&turn.message]);
     let mut parts = messages.flat_map(Message::parts);
-    let rule = parts
+    let instructions = parts
         .any(|part| part.kind() != PartKind::Text)
-        .then(|| fence.rule());
+        .then(|| delimiter.instructions());
     let own = options.system.as_deref().map(str::trim);
     let own = own.filter(|text| !text.is_empty()).map(str::to_owned);
-    match (own, rule) {
+    match (own, instructions) {
         (Some(own), Some(rule)) => Some(format!("{own}\n\n{rule}")),
         (own, rule) => own.or(rule),
     }
 }
 
-/// Callers may speak for the setting too, but only the operator decides what the model is told first.
-fn speaker(message: &Message) -> Speaker {
+/// Maps a message's role. Callers may send system messages, but only the operator sets the system prompt.
+fn chat_role(message: &Message) -> ChatRole {
     match message.role() {
-        Role::User | Role::System => Speaker::User,
-        Role::Agent => Speaker::Assistant,
+        Role::User | Role::System => ChatRole::User,
+        Role::Agent => ChatRole::Assistant,
     }
 }
 
-/// The words of a message, who says them if that is known, and what is attached.
-async fn blocks<'t>(
+/// Converts a message to blocks: the text, prefixed with its author if known, and the attachments.
+async fn message_blocks<'t>(
     message: &'t Message,
-    unpacking: &mut Unpacking<'_>,
-) -> (Vec<Block<'t>>, Vec<Skipped>) {
+    attachments: &mut AttachmentBuilder<'_>,
+) -> (Vec<ContentBlock<'t>>, Vec<SkippedFile>) {
     let text = message.text();
-    let text = match name(message) {
-        Some(name) if speaker(message) == Speaker::User && !text.trim().is_empty() => {
+    let text = match author_name(message) {
+        Some(name) if chat_role(message) == ChatRole::User && !text.trim().is_empty() => {
             format!("{name}: {text}")
         }
         _ => text,
     };
-    let mut all = vec![Block::Text(text.into())];
-    let (mut attached, skipped) = unpacking.all(message.parts()).await;
+    let mut all = vec![ContentBlock::Text(text.into())];
+    let (mut attached, skipped) = attachments.convert_all(message.parts()).await;
     all.append(&mut attached);
-    all.extend(skipped.iter().map(|one| Block::Text(one.told().into())));
+    all.extend(
+        skipped
+            .iter()
+            .map(|one| ContentBlock::Text(one.placeholder().into())),
+    );
     (all, skipped)
 }
 
-/// Who is speaking, on one line.
-fn name(message: &Message) -> Option<String> {
-    let name: String = message.metadata()?.get(USER)?;
+/// Returns the author's name, on one line.
+fn author_name(message: &Message) -> Option<String> {
+    let name: String = message.metadata()?.get(USER_FIELD)?;
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let name: String = name.chars().map(plain).take(LONGEST_NAME).collect();
+    let name: String = name.chars().map(plain).take(MAX_NAME_CHARS).collect();
     let name = name.trim();
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-fn size(block: &Block<'_>) -> usize {
+fn char_count(block: &ContentBlock<'_>) -> usize {
     match block {
-        Block::Text(text) => text.chars().count(),
-        // What pictures and documents cost depends on the model; how many there are is limited.
+        ContentBlock::Text(text) => text.chars().count(),
+        // The cost of images and documents depends on the model; their number is limited.
         _ => 0,
     }
 }

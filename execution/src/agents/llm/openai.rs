@@ -1,13 +1,13 @@
-//! OpenAI's chat completions, as OpenAI and the many that are compatible with it speak them.
+//! OpenAI chat completions API, as implemented by OpenAI and compatible servers.
 //!
-//! Not all take the same members. What one refuses by name is left out from then on.
+//! Servers differ in the fields that they accept. A field that a server rejects by name is omitted from then on.
 
-use super::chat::{Block, Chat, Said, Speaker, Tool};
-use super::errors::{Complaint, Failure, Why};
-use super::options::address;
-use super::wire::{Reader, Takes, Wire, secret_header};
-use super::{LlmError, LlmOptions, Quota};
-use crate::files::Kind;
+use super::chat::{Chat, ChatMessage, ChatRole, ContentBlock, ToolDefinition};
+use super::errors::{LlmErrorKind, LlmFailure, ProviderError};
+use super::options::endpoint_url;
+use super::provider::{FileSupport, ModelProvider, StreamDecoder, secret_header};
+use super::{AnswerLimits, LlmError, LlmOptions};
+use crate::files::FileKind;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -20,10 +20,10 @@ use url::Url;
 
 mod stream;
 
-/// The largest picture that is sent, in bytes: OpenAI's own limit.
-const IMAGE: usize = 20 * 1024 * 1024;
+/// Maximum size of an image, in bytes (OpenAI's limit).
+const MAX_IMAGE_BYTES: usize = 20 * 1024 * 1024;
 
-pub(super) struct OpenAi {
+pub(super) struct OpenAiProvider {
     url: Url,
     key: Option<Secret>,
     bearer: Option<HeaderValue>,
@@ -35,16 +35,16 @@ pub(super) struct OpenAi {
     quirks: Quirks,
 }
 
-/// What this server has been found not to take.
+/// Deviations that were detected from this server's errors.
 #[derive(Default)]
 struct Quirks {
     no_usage: AtomicBool,
     no_temperature: AtomicBool,
     no_tools: AtomicBool,
-    completion_tokens: AtomicBool,
+    needs_completion_tokens: AtomicBool,
 }
 
-impl OpenAi {
+impl OpenAiProvider {
     pub(super) fn new(
         options: &LlmOptions,
         base_url: &Url,
@@ -55,7 +55,7 @@ impl OpenAi {
         let key = key.filter(|key| !key.is_empty()).cloned();
         let bearer = key.as_ref().map(|key| secret_header("Bearer ", key));
         Ok(Self {
-            url: address(base_url, &["chat", "completions"])?,
+            url: endpoint_url(base_url, &["chat", "completions"])?,
             bearer: bearer.transpose()?,
             key,
             native_files,
@@ -69,7 +69,7 @@ impl OpenAi {
 }
 
 #[async_trait]
-impl Wire for OpenAi {
+impl ModelProvider for OpenAiProvider {
     fn name(&self) -> &'static str {
         "openai"
     }
@@ -82,51 +82,51 @@ impl Wire for OpenAi {
         "text/event-stream"
     }
 
-    fn takes(&self, kind: Kind, bytes: usize) -> Takes {
+    fn file_support(&self, kind: FileKind, bytes: usize) -> FileSupport {
         match kind {
-            _ if kind.is_image() && !self.images => Takes::Not,
-            _ if kind.is_image() && bytes > IMAGE => Takes::TooLarge,
-            _ if kind.is_image() => Takes::AsIs,
-            Kind::Pdf if self.native_files => Takes::AsIs,
-            _ => Takes::AsText,
+            _ if kind.is_image() && !self.images => FileSupport::Unsupported,
+            _ if kind.is_image() && bytes > MAX_IMAGE_BYTES => FileSupport::TooLarge,
+            _ if kind.is_image() => FileSupport::Native,
+            FileKind::Pdf if self.native_files => FileSupport::Native,
+            _ => FileSupport::AsText,
         }
     }
 
     fn body(&self, chat: &Chat<'_>) -> Result<Bytes, serde_json::Error> {
-        let is = |quirk: &AtomicBool| quirk.load(Ordering::Relaxed);
-        let system = chat.system.as_deref().map(|text| Message {
+        let has_quirk = |quirk: &AtomicBool| quirk.load(Ordering::Relaxed);
+        let system = chat.system.as_deref().map(|text| OpenAiMessage {
             role: "system",
-            content: Some(Content::Text(Cow::Borrowed(text))),
+            content: Some(OpenAiContent::Text(Cow::Borrowed(text))),
             tool_calls: Vec::new(),
             tool_call_id: None,
         });
-        let completion_tokens = is(&self.quirks.completion_tokens);
-        let tools: &[Tool] = if is(&self.quirks.no_tools) {
+        let completion_tokens = has_quirk(&self.quirks.needs_completion_tokens);
+        let tools: &[ToolDefinition] = if has_quirk(&self.quirks.no_tools) {
             &[]
         } else {
             &chat.tools
         };
-        let body = Request {
+        let body = OpenAiRequest {
             model: &self.model,
             messages: system
                 .into_iter()
-                .chain(chat.said.iter().flat_map(messages))
+                .chain(chat.messages.iter().flat_map(to_messages))
                 .collect(),
             stream: true,
-            stream_options: (!is(&self.quirks.no_usage)).then_some(StreamOptions {
+            stream_options: (!has_quirk(&self.quirks.no_usage)).then_some(StreamOptions {
                 include_usage: true,
             }),
             max_tokens: (!completion_tokens).then_some(self.max_tokens),
             max_completion_tokens: completion_tokens.then_some(self.max_tokens),
             temperature: self
                 .temperature
-                .filter(|_| !is(&self.quirks.no_temperature)),
-            tools: tools.iter().map(OfferedTool::of).collect(),
+                .filter(|_| !has_quirk(&self.quirks.no_temperature)),
+            tools: tools.iter().map(OpenAiTool::from_definition).collect(),
         };
         serde_json::to_vec(&body).map(Bytes::from)
     }
 
-    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, Failure> {
+    async fn request(&self, body: Bytes) -> Result<http::Request<Bytes>, LlmFailure> {
         let mut request = http::Request::post(self.url.as_str())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, self.stream_type());
@@ -135,27 +135,30 @@ impl Wire for OpenAi {
         }
         request
             .body(body)
-            .map_err(|_| Why::Broken("the request cannot be written").into())
+            .map_err(|_| LlmErrorKind::BadResponse("the request cannot be encoded").into())
     }
 
-    fn reader(&self, quota: Quota) -> Box<dyn Reader> {
-        Box::new(stream::Chunks::new(quota))
+    fn decoder(&self, quota: AnswerLimits) -> Box<dyn StreamDecoder> {
+        Box::new(stream::OpenAiDecoder::new(quota))
     }
 
-    fn adapt(&self, status: StatusCode, complaint: &Complaint) -> bool {
-        // Some servers call it their own fault.
+    fn adapt(&self, status: StatusCode, error: &ProviderError) -> bool {
+        // Some servers report it as an internal error.
         if !matches!(status.as_u16(), 400 | 422 | 500 | 501) {
             return false;
         }
-        let text = complaint.text.to_lowercase();
-        let learnt = [
+        let text = error.message.to_lowercase();
+        let phrases = [
             ("stream_options", &self.quirks.no_usage),
-            ("max_completion_tokens", &self.quirks.completion_tokens),
+            (
+                "max_completion_tokens",
+                &self.quirks.needs_completion_tokens,
+            ),
             ("temperature", &self.quirks.no_temperature),
             ("support tools", &self.quirks.no_tools),
             ("tools param", &self.quirks.no_tools),
         ];
-        let mut new = learnt
+        let mut new = phrases
             .iter()
             .filter(|(phrase, quirk)| text.contains(phrase) && !quirk.load(Ordering::Relaxed));
         match new.next() {
@@ -169,9 +172,9 @@ impl Wire for OpenAi {
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
+struct OpenAiRequest<'a> {
     model: &'a str,
-    messages: Vec<Message<'a>>,
+    messages: Vec<OpenAiMessage<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -182,7 +185,7 @@ struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<OfferedTool<'a>>,
+    tools: Vec<OpenAiTool<'a>>,
 }
 
 #[derive(Serialize)]
@@ -191,27 +194,27 @@ struct StreamOptions {
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct OpenAiMessage<'a> {
     role: &'static str,
-    /// `null` is said aloud by an assistant that only calls tools.
-    content: Option<Content<'a>>,
+    /// Sent as `null` by an assistant that only calls tools.
+    content: Option<OpenAiContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
+    tool_calls: Vec<OpenAiToolCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
 }
 
-/// Text alone is a string, which every server takes; pieces are for those that take more.
+/// Plain text is sent as a string, which every server accepts; parts are for servers that accept more.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum OpenAiContent<'a> {
     Text(Cow<'a, str>),
-    Pieces(Vec<Piece<'a>>),
+    Parts(Vec<OpenAiPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum OpenAiPart<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: ImageUrl<'a> },
     File { file: FileData<'a> },
@@ -228,7 +231,7 @@ struct FileData<'a> {
     file_data: DataUrl<'a>,
 }
 
-/// Written in one go, without a copy of the content.
+/// Data URL, serialized without copying the content.
 struct DataUrl<'a> {
     media_type: &'static str,
     base64: &'a str,
@@ -244,7 +247,7 @@ impl Serialize for DataUrl<'_> {
 }
 
 #[derive(Serialize)]
-struct ToolCall<'a> {
+struct OpenAiToolCall<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -258,7 +261,7 @@ struct CalledFunction<'a> {
 }
 
 #[derive(Serialize)]
-struct OfferedTool<'a> {
+struct OpenAiTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: OfferedFunction<'a>,
@@ -271,8 +274,8 @@ struct OfferedFunction<'a> {
     parameters: &'a Value,
 }
 
-impl<'a> OfferedTool<'a> {
-    fn of(tool: &'a Tool) -> Self {
+impl<'a> OpenAiTool<'a> {
+    fn from_definition(tool: &'a ToolDefinition) -> Self {
         Self {
             kind: "function",
             function: OfferedFunction {
@@ -284,15 +287,15 @@ impl<'a> OfferedTool<'a> {
     }
 }
 
-/// What one side said: one message, but for what came of tools, which has a message for each.
-fn messages<'a>(said: &'a Said<'_>) -> Vec<Message<'a>> {
+/// Converts a chat message: each tool result becomes a message of its own, everything else a single message.
+fn to_messages<'a>(message: &'a ChatMessage<'_>) -> Vec<OpenAiMessage<'a>> {
     let mut all = Vec::new();
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     let mut calls = Vec::new();
-    for block in &said.blocks {
+    for block in &message.blocks {
         match block {
-            Block::Text(text) => pieces.push(Piece::Text { text }),
-            Block::Image { kind, base64 } => pieces.push(Piece::ImageUrl {
+            ContentBlock::Text(text) => parts.push(OpenAiPart::Text { text }),
+            ContentBlock::Image { kind, base64 } => parts.push(OpenAiPart::ImageUrl {
                 image_url: ImageUrl {
                     url: DataUrl {
                         media_type: kind.media_type(),
@@ -300,7 +303,7 @@ fn messages<'a>(said: &'a Said<'_>) -> Vec<Message<'a>> {
                     },
                 },
             }),
-            Block::Document { name, kind, base64 } => pieces.push(Piece::File {
+            ContentBlock::Document { name, kind, base64 } => parts.push(OpenAiPart::File {
                 file: FileData {
                     filename: name,
                     file_data: DataUrl {
@@ -309,11 +312,11 @@ fn messages<'a>(said: &'a Said<'_>) -> Vec<Message<'a>> {
                     },
                 },
             }),
-            Block::Call {
+            ContentBlock::ToolCall {
                 id,
                 name,
                 arguments,
-            } => calls.push(ToolCall {
+            } => calls.push(OpenAiToolCall {
                 id,
                 kind: "function",
                 function: CalledFunction {
@@ -321,21 +324,21 @@ fn messages<'a>(said: &'a Said<'_>) -> Vec<Message<'a>> {
                     arguments: arguments.get(),
                 },
             }),
-            Block::Returned { id, text, .. } => all.push(Message {
+            ContentBlock::ToolResult { id, text, .. } => all.push(OpenAiMessage {
                 role: "tool",
-                content: Some(Content::Text(Cow::Borrowed(text))),
+                content: Some(OpenAiContent::Text(Cow::Borrowed(text))),
                 tool_calls: Vec::new(),
                 tool_call_id: Some(id),
             }),
         }
     }
-    if !pieces.is_empty() || !calls.is_empty() {
-        all.push(Message {
-            role: match said.speaker {
-                Speaker::User => "user",
-                Speaker::Assistant => "assistant",
+    if !parts.is_empty() || !calls.is_empty() {
+        all.push(OpenAiMessage {
+            role: match message.role {
+                ChatRole::User => "user",
+                ChatRole::Assistant => "assistant",
             },
-            content: content(pieces),
+            content: message_content(parts),
             tool_calls: calls,
             tool_call_id: None,
         });
@@ -343,18 +346,18 @@ fn messages<'a>(said: &'a Said<'_>) -> Vec<Message<'a>> {
     all
 }
 
-fn content(pieces: Vec<Piece<'_>>) -> Option<Content<'_>> {
-    let texts: Option<Vec<&str>> = pieces
+fn message_content(parts: Vec<OpenAiPart<'_>>) -> Option<OpenAiContent<'_>> {
+    let texts: Option<Vec<&str>> = parts
         .iter()
         .map(|piece| match piece {
-            Piece::Text { text } => Some(*text),
+            OpenAiPart::Text { text } => Some(*text),
             _ => None,
         })
         .collect();
     match texts.as_deref() {
         Some([]) => None,
-        Some([text]) => Some(Content::Text(Cow::Borrowed(text))),
-        Some(texts) => Some(Content::Text(Cow::Owned(texts.join("\n\n")))),
-        None => Some(Content::Pieces(pieces)),
+        Some([text]) => Some(OpenAiContent::Text(Cow::Borrowed(text))),
+        Some(texts) => Some(OpenAiContent::Text(Cow::Owned(texts.join("\n\n")))),
+        None => Some(OpenAiContent::Parts(parts)),
     }
 }

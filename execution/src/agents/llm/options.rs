@@ -1,110 +1,109 @@
-//! Which model, where it is, and how patient we are with it.
+//! Options of an LLM agent: provider, model, limits and timeouts.
 
 use crate::files::{FileReader, FileRules, InputRules};
 use interzone_edge::Secret;
-use interzone_edge::tls::Trust;
+use interzone_edge::tls::TrustRoots;
 use interzone_hub::Skill;
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// Where a model is, and how it is spoken to.
+/// API and location of a model.
 #[derive(Clone)]
 #[non_exhaustive]
-pub enum Provider {
-    /// Anything that speaks OpenAI's chat completions: OpenAI itself, vLLM, llama.cpp, Ollama, and most
-    /// others.
+pub enum LlmProvider {
+    /// OpenAI chat completions: OpenAI itself, vLLM, llama.cpp, Ollama and most others.
     OpenAi {
-        /// The address up to `/chat/completions`, such as `https://api.openai.com/v1`.
+        /// Base URL without `/chat/completions`, such as `https://api.openai.com/v1`.
         base_url: Url,
         /// The key, if one is needed.
         key: Option<Secret>,
-        /// Whether PDF files may be sent as they are. Most servers other than OpenAI's own take none.
+        /// Send PDF files unchanged. Most servers other than OpenAI's own do not accept them.
         native_files: bool,
-        /// Whether the model takes pictures.
+        /// The model accepts images.
         images: bool,
     },
-    /// Anthropic's messages.
+    /// Anthropic Messages API.
     Anthropic {
-        /// The address up to `/v1/messages`, such as `https://api.anthropic.com`.
+        /// Base URL without `/v1/messages`, such as `https://api.anthropic.com`.
         base_url: Url,
         /// The key.
         key: Option<Secret>,
     },
-    /// Converse of Amazon Bedrock.
+    /// Amazon Bedrock Converse API.
     #[cfg(feature = "aws")]
     Bedrock {
         /// The region, such as `eu-central-1`.
         region: String,
-        /// Another address than the region's own.
+        /// Endpoint that replaces the region's default.
         endpoint: Option<Url>,
-        /// How requests are proved to be ours.
+        /// Credentials of the requests.
         credentials: super::BedrockCredentials,
     },
 }
 
-/// How a model is used.
+/// Options of an LLM agent.
 #[derive(Clone)]
 pub struct LlmOptions {
     /// The agent's id.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it does, for people.
+    /// Description shown to users.
     pub description: String,
-    /// What it is good at.
+    /// Advertised skills.
     pub skills: Vec<Skill>,
-    /// Where the model is.
-    pub provider: Provider,
+    /// API and location of the model.
+    pub provider: LlmProvider,
     /// The model's name at the provider.
     pub model: String,
-    /// What the model is told before everything else.
+    /// System prompt.
     pub system: Option<String>,
-    /// How many tokens an answer may have.
+    /// Maximum number of tokens of an answer.
     pub max_tokens: u32,
-    /// How freely the model speaks; the provider's own default if absent.
+    /// Sampling temperature; the provider's default if absent.
     pub temperature: Option<f32>,
-    /// How long a connection may take to be made.
+    /// Connection timeout.
     pub connect_timeout: Duration,
-    /// How long the model may take to begin its answer.
+    /// Maximum time until the first token.
     pub first_token_timeout: Duration,
-    /// How long it may be silent in the midst of it.
+    /// Maximum pause within an answer.
     pub idle_timeout: Duration,
-    /// How long a whole turn may take.
+    /// Time limit of a turn.
     pub timeout: Duration,
-    /// How often a request is sent again.
+    /// Maximum number of retries of a request.
     pub retries: u32,
-    /// How many runs it takes at once.
+    /// Maximum number of concurrent runs.
     pub concurrency: usize,
-    /// How often the model may call tools before it must answer.
+    /// Maximum number of tool rounds before the model must answer.
     pub tool_rounds: u32,
-    /// How many bytes the text of an answer may have.
+    /// Maximum size of an answer's text, in bytes.
     pub text_bytes: usize,
-    /// How many characters of earlier messages the model is given; the newest are kept.
+    /// Maximum number of characters of history that the model is given; the newest messages take precedence.
     pub history_chars: usize,
-    /// Which files may be handed out.
+    /// Rules for generated files.
     pub files: Arc<FileRules>,
-    /// Reads the files that are attached.
+    /// Reader of attached files.
     pub reader: FileReader,
-    /// Which files are taken.
+    /// Limits for attached files.
     pub input: InputRules,
-    /// Whom to believe.
-    pub trust: Trust,
+    /// Trusted TLS certificates.
+    pub trust: TrustRoots,
 }
 
 impl LlmOptions {
-    /// The usual settings for a model.
+    /// Default options for a model.
     pub fn new(
         id: AgentId,
-        provider: Provider,
+        provider: LlmProvider,
         model: impl Into<String>,
         reader: FileReader,
     ) -> Self {
         let name = id.to_string();
         Self {
             id,
-            description: "Answers by a language model.".to_owned(),
+            description: "Answers with a language model.".to_owned(),
             name,
             skills: Vec::new(),
             provider,
@@ -124,73 +123,72 @@ impl LlmOptions {
             files: Arc::new(FileRules::default()),
             reader,
             input: InputRules::default(),
-            trust: Trust::system(),
+            trust: TrustRoots::system(),
         }
     }
 }
 
-/// Why a model cannot be used as it is configured.
+/// Configuration errors of an LLM agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LlmError {
-    /// It has no name.
-    #[error("the model has no name: give `model`")]
+    /// The model name is empty.
+    #[error("no model name is configured: set `model`")]
     NoModel,
-    /// Its address is none.
-    #[error("`{url}` is no address of a model: it must begin with https:// and name a host")]
-    Address {
+    /// The URL is invalid.
+    #[error("`{url}` is not a valid model URL: it must begin with https:// and contain a host")]
+    InvalidUrl {
         /// The address.
         url: String,
     },
-    /// It would be spoken to in clear text over a network.
+    /// The URL is unencrypted and not on the loopback interface.
     #[error("`{url}` is not encrypted: use https://, or http:// with a loopback address")]
-    Plain {
+    Unencrypted {
         /// The address.
         url: String,
     },
-    /// The key cannot be sent.
-    #[error("the key holds characters that cannot be sent: look for line breaks in it")]
-    Key,
-    /// The client could not be set up.
-    #[error("the client for the model cannot be set up: {0}")]
+    /// The key contains invalid characters.
+    #[error("the key contains characters that cannot be sent: check it for line breaks")]
+    InvalidKey,
+    /// The HTTP client could not be created.
+    #[error("cannot create the HTTP client for the model: {0}")]
     Client(#[source] reqwest::Error),
 }
 
-/// An address below `base`, if that may be spoken to. What stands before the host, and a query, are no
-/// part of it.
-pub(super) fn address(base: &Url, path: &[&str]) -> Result<Url, LlmError> {
-    let shown = || {
-        let mut shown = base.clone();
-        // A password in an address is for nobody's eyes.
-        let _ = shown.set_password(None);
-        let _ = shown.set_username("");
-        shown.set_query(None);
-        shown.to_string()
+/// Validates a base URL and appends `path`. URLs with credentials, a query or a fragment are rejected.
+pub(super) fn endpoint_url(base: &Url, path: &[&str]) -> Result<Url, LlmError> {
+    let redacted = || {
+        let mut redacted = base.clone();
+        // Credentials must not be shown.
+        let _ = redacted.set_password(None);
+        let _ = redacted.set_username("");
+        redacted.set_query(None);
+        redacted.to_string()
     };
     let local = match base.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => return Err(LlmError::Address { url: shown() }),
+        None => return Err(LlmError::InvalidUrl { url: redacted() }),
     };
     match base.scheme() {
         "https" => {}
         "http" if local => {}
-        "http" => return Err(LlmError::Plain { url: shown() }),
-        _ => return Err(LlmError::Address { url: shown() }),
+        "http" => return Err(LlmError::Unencrypted { url: redacted() }),
+        _ => return Err(LlmError::InvalidUrl { url: redacted() }),
     }
-    let named = !base.username().is_empty() || base.password().is_some();
-    if named || base.query().is_some() || base.fragment().is_some() {
-        return Err(LlmError::Address { url: shown() });
+    let has_credentials = !base.username().is_empty() || base.password().is_some();
+    if has_credentials || base.query().is_some() || base.fragment().is_some() {
+        return Err(LlmError::InvalidUrl { url: redacted() });
     }
-    let mut whole = base.clone();
-    match whole.path_segments_mut() {
+    let mut url = base.clone();
+    match url.path_segments_mut() {
         Ok(mut segments) => {
             segments.pop_if_empty().extend(path);
         }
-        Err(()) => return Err(LlmError::Address { url: shown() }),
+        Err(()) => return Err(LlmError::InvalidUrl { url: redacted() }),
     }
-    Ok(whole)
+    Ok(url)
 }
 
 #[cfg(test)]
@@ -198,8 +196,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_spoken_to_in_secret_or_at_home() {
-        for (base, whole) in [
+    fn model_url_must_be_https_or_loopback() {
+        for (base, expected) in [
             ("https://api.example/v1", "https://api.example/v1/chat/x"),
             ("https://api.example/v1/", "https://api.example/v1/chat/x"),
             ("https://api.example", "https://api.example/chat/x"),
@@ -213,8 +211,8 @@ mod tests {
                 "http://localhost:1234/v1/chat/x",
             ),
         ] {
-            let found = address(&base.parse().unwrap(), &["chat", "x"]).unwrap();
-            assert_eq!(found.as_str(), whole);
+            let url = endpoint_url(&base.parse().unwrap(), &["chat", "x"]).unwrap();
+            assert_eq!(url.as_str(), expected);
         }
         for base in [
             "http://api.example/v1",
@@ -225,7 +223,7 @@ mod tests {
             "https://name:pass@api.example/v1",
             "https://api.example/v1?key=secret",
         ] {
-            let error = address(&base.parse().unwrap(), &[])
+            let error = endpoint_url(&base.parse().unwrap(), &[])
                 .unwrap_err()
                 .to_string();
             assert!(

@@ -1,91 +1,93 @@
-//! How long to wait before a request is sent again: what the provider says, else a growing span of
-//! which a random part is waited.
+//! Retry delays: the delay that the provider requests, else exponential backoff with jitter.
 
 use http::HeaderMap;
 use interzone_protocol::vocab::Timestamp;
 use std::time::Duration;
 
-/// The longest wait before the second try, if the provider does not say.
-const FIRST: Duration = Duration::from_millis(500);
-/// The longest wait before any, if the provider does not say.
-const LONGEST: Duration = Duration::from_secs(8);
+/// Maximum delay of the first retry, unless the provider requests one.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
+/// Maximum delay of any retry, unless the provider requests one.
+const MAX_BACKOFF: Duration = Duration::from_secs(8);
 
-/// The wait before another try, where the second try is 0, if the provider does not say. At least half
-/// of the span is waited, for whoever is busy now is busy in a millisecond too.
-pub(super) fn wait(tries: u32) -> Duration {
-    let span = FIRST
-        .saturating_mul(2_u32.saturating_pow(tries))
-        .min(LONGEST);
+/// Returns the delay before a retry, counted from 0, if the provider requests none. At least half of the backoff is
+/// waited: an overloaded provider is still overloaded after a millisecond.
+pub(super) fn backoff(retry: u32) -> Duration {
+    let span = INITIAL_BACKOFF
+        .saturating_mul(2_u32.saturating_pow(retry))
+        .min(MAX_BACKOFF);
     let (random, ..) = uuid::Uuid::new_v4().as_fields();
     span.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
-/// How long the provider wants us to wait. A moment is compared with the provider's own clock if it
-/// tells the time, else with `now`.
-pub(super) fn hint(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+/// Returns the delay that the provider requests. A timestamp is compared with the provider's own clock if it sends
+/// `Date`, else with `now`.
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let now = text("date").and_then(moment).unwrap_or(now);
-    let millis = text("retry-after-ms").and_then(|wait| seconds(wait, 1_000.0));
+    let now = text("date").and_then(parse_timestamp).unwrap_or(now);
+    let millis = text("retry-after-ms").and_then(|wait| parse_seconds(wait, 1_000.0));
     let after = || {
         let wait = text("retry-after")?;
-        seconds(wait, 1.0).or_else(|| Some(moment(wait)?.since(now)))
+        parse_seconds(wait, 1.0).or_else(|| Some(parse_timestamp(wait)?.duration_since(now)))
     };
-    millis.or_else(after).or_else(|| window(headers, now))
+    millis.or_else(after).or_else(|| until_reset(headers, now))
 }
 
-/// When the budget that is used up is filled again. One that has something left is not why we wait.
-fn window(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+/// Returns the time until the exhausted rate limits are reset. Limits that are not exhausted are ignored.
+fn until_reset(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let mut longest = None;
     for (name, value) in headers {
-        let Some(budget) = empty_budget(name.as_str(), headers) else {
+        let Some(format) = exhausted_limit_format(name.as_str(), headers) else {
             continue;
         };
         let value = value.to_str().ok().map(str::trim);
-        let wait = value.and_then(|value| match budget {
-            Shape::Span => span(value),
-            Shape::Moment => Some(moment(value)?.since(now)),
+        let wait = value.and_then(|value| match format {
+            ResetFormat::Relative => parse_duration(value),
+            ResetFormat::Absolute => Some(parse_timestamp(value)?.duration_since(now)),
         });
         longest = longest.max(wait);
     }
     longest
 }
 
-/// How a provider writes when a budget is filled again.
-enum Shape {
-    /// `6m0s`, with OpenAI.
-    Span,
-    /// RFC 3339, with Anthropic.
-    Moment,
+/// Format of a rate-limit reset header.
+enum ResetFormat {
+    /// Duration such as `6m0s` (OpenAI).
+    Relative,
+    /// RFC 3339 timestamp (Anthropic).
+    Absolute,
 }
 
-fn empty_budget(name: &str, headers: &HeaderMap) -> Option<Shape> {
-    let (shape, remaining) = if let Some(what) = name.strip_prefix("x-ratelimit-reset-") {
-        (Shape::Span, format!("x-ratelimit-remaining-{what}"))
+fn exhausted_limit_format(name: &str, headers: &HeaderMap) -> Option<ResetFormat> {
+    let (format, remaining) = if let Some(what) = name.strip_prefix("x-ratelimit-reset-") {
+        (
+            ResetFormat::Relative,
+            format!("x-ratelimit-remaining-{what}"),
+        )
     } else {
         let what = name.strip_prefix("anthropic-ratelimit-")?;
         let what = what.strip_suffix("-reset")?;
         (
-            Shape::Moment,
+            ResetFormat::Absolute,
             format!("anthropic-ratelimit-{what}-remaining"),
         )
     };
     let left = headers.get(remaining)?.to_str().ok()?;
-    (left.trim() == "0").then_some(shape)
+    (left.trim() == "0").then_some(format)
 }
 
-/// A number of seconds, or of parts of one.
-fn seconds(text: &str, parts: f64) -> Option<Duration> {
+/// Parses a number of seconds, or of fractions of a second.
+fn parse_seconds(text: &str, parts: f64) -> Option<Duration> {
     let number: f64 = text.parse().ok()?;
     Duration::try_from_secs_f64(number / parts).ok()
 }
 
-/// `1s`, `6m0s`, `1h2m3.5s`, `20ms`.
-fn span(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut whole = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, behind) = rest.split_at_checked(digits)?;
+/// Parses a duration such as `1s`, `6m0s`, `1h2m3.5s` or `20ms`.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let mut remaining = text;
+    let mut total = Duration::ZERO;
+    while !remaining.is_empty() {
+        let digits = remaining.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, behind) = remaining.split_at_checked(digits)?;
         let letters = behind
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(behind.len());
@@ -97,23 +99,23 @@ fn span(text: &str) -> Option<Duration> {
             "h" => 1.0 / 3_600.0,
             _ => return None,
         };
-        whole = whole.checked_add(seconds(number, parts)?)?;
-        rest = behind;
+        total = total.checked_add(parse_seconds(number, parts)?)?;
+        remaining = behind;
     }
-    Some(whole)
+    Some(total)
 }
 
-/// A moment as RFC 3339 writes it, or as HTTP does: `Wed, 21 Oct 2015 07:28:00 GMT`.
-fn moment(text: &str) -> Option<Timestamp> {
-    if let Ok(moment) = text.parse() {
-        return Some(moment);
+/// Parses a timestamp in RFC 3339 or HTTP format: `Wed, 21 Oct 2015 07:28:00 GMT`.
+fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    if let Ok(timestamp) = text.parse() {
+        return Some(timestamp);
     }
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let mut words = text.split_whitespace().skip(1);
-    let (day, month, year) = (words.next()?, words.next()?, words.next()?);
-    let (time, zone) = (words.next()?, words.next()?);
+    let mut fields = text.split_whitespace().skip(1);
+    let (day, month, year) = (fields.next()?, fields.next()?, fields.next()?);
+    let (time, zone) = (fields.next()?, fields.next()?);
     let month = MONTHS.iter().position(|name| *name == month)? + 1;
     if zone != "GMT" {
         return None;
@@ -128,7 +130,7 @@ mod tests {
 
     type Headers = [(&'static str, &'static str)];
 
-    fn hinted(headers: &Headers) -> Option<Duration> {
+    fn parse_retry_after(headers: &Headers) -> Option<Duration> {
         let map = headers.iter().map(|(name, value)| {
             (
                 HeaderName::from_static(name),
@@ -136,11 +138,11 @@ mod tests {
             )
         });
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        hint(&map.collect(), now)
+        retry_after(&map.collect(), now)
     }
 
     #[test]
-    fn the_providers_own_hint_is_taken_in_every_shape() {
+    fn retry_hint_is_parsed_in_every_format() {
         let cases: &[(&Headers, Option<u64>)] = &[
             (&[("retry-after", "7")], Some(7_000)),
             (&[("retry-after", "0.25")], Some(250)),
@@ -193,19 +195,23 @@ mod tests {
         ];
         for (headers, expected) in cases {
             let expected = expected.map(Duration::from_millis);
-            assert_eq!(hinted(headers), expected, "{headers:?}");
+            assert_eq!(parse_retry_after(headers), expected, "{headers:?}");
         }
     }
 
     #[test]
-    fn without_a_hint_the_wait_grows_and_varies() {
-        for tries in 0..10 {
-            let span = FIRST
-                .saturating_mul(2_u32.saturating_pow(tries))
-                .min(LONGEST);
-            let waits: Vec<Duration> = (0..50).map(|_| wait(tries)).collect();
-            assert!(waits.iter().all(|wait| *wait >= span / 2 && *wait <= span));
-            assert!(waits.iter().any(|wait| wait != &waits[0]));
+    fn backoff_grows_and_is_jittered() {
+        for retry in 0..10 {
+            let limit = INITIAL_BACKOFF
+                .saturating_mul(2_u32.saturating_pow(retry))
+                .min(MAX_BACKOFF);
+            let delays: Vec<Duration> = (0..50).map(|_| backoff(retry)).collect();
+            assert!(
+                delays
+                    .iter()
+                    .all(|wait| *wait >= limit / 2 && *wait <= limit)
+            );
+            assert!(delays.iter().any(|wait| wait != &delays[0]));
         }
     }
 }

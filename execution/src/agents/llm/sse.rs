@@ -1,24 +1,24 @@
-//! Server-sent events from bytes that come in any pieces. What an event means is not known here.
+//! Server-sent events decoder for input that is split anywhere.
 
-use super::errors::Misread;
+use super::errors::DecodeError;
 
-/// Reads events. Each is passed on as soon as its last byte is there.
+/// Decoder of server-sent events. Each event is passed on as soon as it is complete.
 #[derive(Debug)]
-pub(super) struct Sse {
-    /// How many bytes an event may have.
+pub(super) struct SseDecoder {
+    /// Maximum size of an event, in bytes.
     limit: usize,
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The line before ended with a carriage return, so a line feed now is the rest of its end.
+    /// The previous line ended with a carriage return, so a line feed now belongs to its end.
     after_return: bool,
     at_start: bool,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-impl Sse {
+impl SseDecoder {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -31,12 +31,12 @@ impl Sse {
         }
     }
 
-    /// Reads on. Every whole event is given to `each`, its name and its data.
+    /// Decodes more input. Every complete event is passed to `each`, as name and data.
     pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Misread>,
-    ) -> Result<(), Misread> {
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
                 bytes = bytes.get(1..).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Sse {
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.line.len() + self.data.len() + piece.len() > self.limit {
-                return Err(Misread::Broken("an event is too large"));
+                return Err(DecodeError::Malformed("an event is too large"));
             }
             self.line.extend_from_slice(piece);
             let Some((ending, rest)) = rest.split_first() else {
@@ -54,25 +54,25 @@ impl Sse {
             self.after_return = *ending == b'\r';
             bytes = rest;
             let mut line = std::mem::take(&mut self.line);
-            self.read(&line, &mut each)?;
+            self.read_line(&line, &mut each)?;
             line.clear();
             self.line = line;
         }
         Ok(())
     }
 
-    fn read(
+    fn read_line(
         &mut self,
         line: &[u8],
-        each: &mut impl FnMut(&[u8], &[u8]) -> Result<(), Misread>,
-    ) -> Result<(), Misread> {
-        let line = match line.strip_prefix(MARK) {
+        each: &mut impl FnMut(&[u8], &[u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let line = match line.strip_prefix(BYTE_ORDER_MARK) {
             Some(rest) if self.at_start => rest,
             _ => line,
         };
         self.at_start = false;
         if line.is_empty() {
-            let told = if self.has_data {
+            let result = if self.has_data {
                 each(&self.name, &self.data)
             } else {
                 Ok(())
@@ -80,7 +80,7 @@ impl Sse {
             self.has_data = false;
             self.data.clear();
             self.name.clear();
-            return told;
+            return result;
         }
         let colon = line.iter().position(|byte| *byte == b':');
         let (field, value) = line.split_at(colon.unwrap_or(line.len()));
@@ -94,7 +94,7 @@ impl Sse {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.name = value.to_vec(),
-            // Comments keep the connection alive; ids and waits are for those who come back.
+            // Comments are keep-alives; ids and retry times matter only for reconnecting.
             _ => {}
         }
         Ok(())
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn events(pieces: &[&[u8]]) -> Vec<(String, String)> {
-        let mut sse = Sse::new(64);
+        let mut sse = SseDecoder::new(64);
         let mut found = Vec::new();
         for piece in pieces {
             sse.push(piece, |name, data| {
@@ -120,29 +120,29 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_the_same_wherever_it_is_cut() {
-        let whole = "\u{feff}: hi\r\nevent: a\r\ndata: é1\r\ndata:2\r\n\r\ndata\n\nevent: gone\r\rdata: x\r\r";
+    fn events_do_not_depend_on_where_input_is_split() {
+        let input = "\u{feff}: hi\r\nevent: a\r\ndata: é1\r\ndata:2\r\n\r\ndata\n\nevent: gone\r\rdata: x\r\r";
         let expected = [("a", "é1\n2"), ("", ""), ("", "x")];
         let expected: Vec<_> = expected
             .iter()
             .map(|(name, data)| ((*name).to_owned(), (*data).to_owned()))
             .collect();
-        for cut in 0..=whole.len() {
-            let (one, two) = whole.as_bytes().split_at(cut);
+        for cut in 0..=input.len() {
+            let (one, two) = input.as_bytes().split_at(cut);
             assert_eq!(events(&[one, two]), expected, "cut at {cut}");
         }
-        let single: Vec<&[u8]> = whole.as_bytes().chunks(1).collect();
+        let single: Vec<&[u8]> = input.as_bytes().chunks(1).collect();
         assert_eq!(events(&single), expected);
     }
 
     #[test]
-    fn an_event_without_its_end_is_none() {
+    fn incomplete_event_is_not_emitted() {
         assert!(events(&[b"data: half\n"]).is_empty());
     }
 
     #[test]
-    fn an_event_without_end_is_not_kept() {
-        let mut sse = Sse::new(64);
+    fn endless_event_is_rejected() {
+        let mut sse = SseDecoder::new(64);
         let mut refused = 0;
         for _ in 0..10 {
             refused += usize::from(sse.push(b"data: 0123456789", |_, _| Ok(())).is_err());

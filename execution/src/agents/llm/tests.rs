@@ -1,13 +1,13 @@
-//! The llm agent against providers that follow a script: real connections, real formats, bad manners.
+//! Tests of the LLM agent against scripted providers: real connections and formats, faulty responses.
 
 use super::*;
-use crate::agents::tests::{Kept, turn};
+use crate::agents::tests::{RecordedOutput, turn};
 use crate::files::{FileReader, FileRules};
 use interzone_edge::Secret;
-use interzone_hub::failure_word;
+use interzone_hub::failure_code;
 use interzone_protocol::vocab::AgentId;
+use mock_provider::{MockProvider, ScriptedResponse};
 use serde_json::Value;
-use stage::{Play, Stage};
 
 mod anthropic;
 mod attachments;
@@ -15,15 +15,15 @@ mod attachments;
 mod bedrock;
 mod files;
 mod history;
+mod mock_provider;
 mod openai;
-mod stage;
-mod time;
-mod trouble;
+mod provider_errors;
+mod timeouts;
 
 const KEY: &str = "sk-very-secret";
 
-/// Options for tests: whatever must not happen by itself takes too long to happen.
-fn options(provider: Provider) -> LlmOptions {
+/// Test options. Timeouts are long enough never to expire by accident.
+fn options(provider: LlmProvider) -> LlmOptions {
     LlmOptions {
         system: Some("Be brief.".to_owned()),
         max_tokens: 256,
@@ -37,33 +37,33 @@ fn options(provider: Provider) -> LlmOptions {
     }
 }
 
-fn openai_at(stage: &Stage) -> LlmOptions {
-    options(Provider::OpenAi {
-        base_url: stage.url("/v1"),
+fn openai_options(mock: &MockProvider) -> LlmOptions {
+    options(LlmProvider::OpenAi {
+        base_url: mock.url("/v1"),
         key: Some(Secret::new(KEY)),
         native_files: false,
         images: true,
     })
 }
 
-fn anthropic_at(stage: &Stage) -> LlmOptions {
-    options(Provider::Anthropic {
-        base_url: stage.url(""),
+fn anthropic_options(mock: &MockProvider) -> LlmOptions {
+    options(LlmProvider::Anthropic {
+        base_url: mock.url(""),
         key: Some(Secret::new(KEY)),
     })
 }
 
-/// What came of a turn.
-struct Ran {
-    outcome: Result<Outcome, AgentError>,
-    kept: Arc<Kept>,
+/// Result of a turn.
+struct LlmRun {
+    outcome: Result<TurnOutcome, AgentError>,
+    output: Arc<RecordedOutput>,
 }
 
-impl Ran {
-    /// The answer, which is also what was streamed.
+impl LlmRun {
+    /// Returns the answer, which must equal the streamed text.
     #[track_caller]
     fn text(&self) -> String {
-        let Ok(Outcome::Completed {
+        let Ok(TurnOutcome::Completed {
             message: Some(message),
             ..
         }) = &self.outcome
@@ -74,16 +74,16 @@ impl Ran {
         message.text()
     }
 
-    /// What was streamed, without what was said about it.
+    /// Returns the streamed text, without status lines.
     fn streamed(&self) -> String {
-        let lines = self.kept.lines.lock().unwrap();
+        let lines = self.output.lines.lock().unwrap();
         let texts = lines.iter().filter(|line| !line.starts_with('['));
         texts.cloned().collect()
     }
 
     #[track_caller]
     fn metadata(&self, name: &str) -> Value {
-        let Ok(Outcome::Completed {
+        let Ok(TurnOutcome::Completed {
             message: Some(message),
             ..
         }) = &self.outcome
@@ -94,49 +94,49 @@ impl Ran {
         found.unwrap_or(Value::Null)
     }
 
-    /// The word and the sentence of a failure.
+    /// Returns the error code and the text of a failure.
     #[track_caller]
     fn failure(&self) -> (String, String) {
-        let Ok(Outcome::Failed(message)) = &self.outcome else {
+        let Ok(TurnOutcome::Failed(message)) = &self.outcome else {
             panic!("{:?} is no failure", self.outcome)
         };
         let text = message.text();
         assert!(!text.contains(KEY) && !text.contains("tiny-1"), "{text}");
-        (failure_word(message).unwrap(), text)
+        (failure_code(message).unwrap(), text)
     }
 
     #[track_caller]
-    fn word(&self) -> String {
+    fn error_code(&self) -> String {
         self.failure().0
     }
 }
 
-async fn run(options: LlmOptions, message: Message, before: Vec<Message>) -> Ran {
+async fn run(options: LlmOptions, message: Message, history: Vec<Message>) -> LlmRun {
     let agent = LlmAgent::new(options).unwrap();
-    let kept = Arc::new(Kept::default());
-    let outcome = agent.run(turn("t", message, before), kept.clone()).await;
-    Ran { outcome, kept }
+    let output = Arc::new(RecordedOutput::default());
+    let outcome = agent.run(turn("t", message, history), output.clone()).await;
+    LlmRun { outcome, output }
 }
 
-async fn ask(options: LlmOptions, text: &str) -> Ran {
+async fn ask(options: LlmOptions, text: &str) -> LlmRun {
     run(options, Message::user_text(text), Vec::new()).await
 }
 
 #[test]
-fn what_cannot_work_is_said_before_it_is_tried() {
-    let provider = |base: &str, key: &str| Provider::OpenAi {
+fn invalid_options_are_rejected() {
+    let provider = |base: &str, key: &str| LlmProvider::OpenAi {
         base_url: base.parse().unwrap(),
         key: Some(Secret::new(key)),
         native_files: false,
         images: true,
     };
-    let refused = |options: LlmOptions| LlmAgent::new(options).err().unwrap();
-    let mut nameless = options(provider("https://x.example", KEY));
-    nameless.model = " ".to_owned();
-    assert!(matches!(refused(nameless), LlmError::NoModel));
+    let error_of = |options: LlmOptions| LlmAgent::new(options).err().unwrap();
+    let mut without_model = options(provider("https://x.example", KEY));
+    without_model.model = " ".to_owned();
+    assert!(matches!(error_of(without_model), LlmError::NoModel));
     let plain = options(provider("http://x.example", KEY));
-    assert!(matches!(refused(plain), LlmError::Plain { .. }));
-    let broken = refused(options(provider("https://x.example", "sk-very-secret\n")));
-    assert!(matches!(broken, LlmError::Key));
+    assert!(matches!(error_of(plain), LlmError::Unencrypted { .. }));
+    let broken = error_of(options(provider("https://x.example", "sk-very-secret\n")));
+    assert!(matches!(broken, LlmError::InvalidKey));
     assert!(!format!("{broken} {broken:?}").contains(KEY));
 }

@@ -1,178 +1,186 @@
-//! A turn at a peer that speaks ACP: a task is begun or continued there and watched to its end, or
-//! asked about again and again where it cannot be watched.
+//! Runs a turn at an ACP peer: creates or continues a task there and watches it until it ends, or polls it if it
+//! cannot be watched.
 
-use super::carried::{Carried, Memory, remembered, remembering};
-use super::passing::{Passing, inward, outward, since};
-use super::{FAREWELL, RemoteAgent, faults};
-use crate::agents::stopped;
+use super::forwarding::{ForwardingContext, RemoteTaskState, attach_state, find_state};
+use super::relay::{OutputRelay, from_peer, split_new_messages, to_peer};
+use super::{CANCEL_TIMEOUT, RemoteAgent, errors};
+use crate::agents::stopped_error;
 use http::StatusCode;
-use interzone_client::{AnswerFault, Client, Error, TransportError, Watched};
-use interzone_hub::{AgentError, Outcome, Output, Turn, failure};
+use interzone_client::{Client, Error, InvalidResponse, TransportError, WatchEvent};
+use interzone_hub::{AgentError, Turn, TurnOutcome, TurnOutput, failure_message};
 use interzone_protocol::acp::{
     TaskObject, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams,
 };
 use interzone_protocol::vocab::{Message, Role, TaskState};
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// An earlier attempt's task is looked for among so many of the peer's.
-const PAGES: usize = 5;
-const PAGE: u32 = 100;
+/// Number and size of the pages that are searched for the task of an earlier attempt.
+const MAX_PAGES: usize = 5;
+const PAGE_SIZE: u32 = 100;
 
-/// A turn's place at the peer.
-struct Seat {
-    task: String,
-    /// The last event that was seen before this turn.
-    after: Option<u64>,
-    /// How many artifacts there were before this turn.
-    made: usize,
-    /// Whether the task was there before this turn.
-    continued: bool,
+/// The task of a turn at the peer.
+struct RemoteTask {
+    task_id: String,
+    /// Last event seen before this turn.
+    last_event: Option<u64>,
+    /// Number of artifacts before this turn.
+    artifact_count: usize,
+    /// True if the task existed before this turn.
+    is_continued: bool,
 }
 
-/// Why a turn could not be taken to its end.
-enum Trouble {
-    /// With the peer.
+/// Failure of a turn.
+enum RemoteError {
+    /// The peer failed.
     Peer(Error),
-    /// With what was to be passed on.
-    Ours(AgentError),
+    /// The run's output could not be written.
+    Output(AgentError),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for RemoteError {
     fn from(error: Error) -> Self {
         Self::Peer(error)
     }
 }
 
-impl From<AgentError> for Trouble {
+impl From<AgentError> for RemoteError {
     fn from(error: AgentError) -> Self {
-        Self::Ours(error)
+        Self::Output(error)
     }
 }
 
 pub(super) async fn run(
     agent: &RemoteAgent,
     client: &Client,
-    carried: &Carried,
+    forwarding: &ForwardingContext,
     turn: &Turn,
-    output: &dyn Output,
-) -> Result<Outcome, AgentError> {
-    let begun = begin(agent, client, carried, turn);
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, AgentError> {
+    let begun = start_task(agent, client, forwarding, turn);
     tokio::pin!(begun);
-    let seat = tokio::select! {
+    let remote = tokio::select! {
         biased;
-        () = turn.stop.cancelled() => {
-            // A task that is being begun is waited for: else nobody could call it off.
-            if let Ok(Ok(seat)) = timeout(FAREWELL, begun).await {
-                call_off(client, &seat.task).await;
+        () = turn.cancel_token.cancelled() => {
+            // Wait for a task that is being created; otherwise it could not be canceled.
+            if let Ok(Ok(remote)) = timeout(CANCEL_TIMEOUT, begun).await {
+                cancel_task(client, &remote.task_id).await;
             }
-            return Err(stopped());
+            return Err(stopped_error());
         }
-        seat = &mut begun => seat,
+        remote = &mut begun => remote,
     };
-    let seat = match seat {
-        Ok(seat) => seat,
-        Err(error) => return faults::ended(&error),
+    let remote = match remote {
+        Ok(remote) => remote,
+        Err(error) => return errors::outcome_of_error(&error),
     };
     let followed = tokio::select! {
         biased;
-        () = turn.stop.cancelled() => None,
-        followed = follow(agent, client, &seat, output) => Some(followed),
+        () = turn.cancel_token.cancelled() => None,
+        followed = follow_task(agent, client, &remote, output) => Some(followed),
     };
     match followed {
         Some(Ok(outcome)) => Ok(outcome),
-        Some(Err(Trouble::Peer(error))) => faults::ended(&error),
-        // What the peer makes is not taken any more, so it need not go on.
-        Some(Err(Trouble::Ours(error))) => {
-            call_off(client, &seat.task).await;
+        Some(Err(RemoteError::Peer(error))) => errors::outcome_of_error(&error),
+        // The peer's output is no longer accepted, so its task is canceled.
+        Some(Err(RemoteError::Output(error))) => {
+            cancel_task(client, &remote.task_id).await;
             Err(error)
         }
         None => {
-            call_off(client, &seat.task).await;
-            Err(stopped())
+            cancel_task(client, &remote.task_id).await;
+            Err(stopped_error())
         }
     }
 }
 
-async fn call_off(client: &Client, task: &str) {
+async fn cancel_task(client: &Client, task_id: &str) {
     let params = TasksCancelParams {
-        task_id: task.to_owned(),
-        reason: Some("called off by whoever asked".to_owned()),
+        task_id: task_id.to_owned(),
+        reason: Some("canceled by the caller".to_owned()),
     };
-    let refused = match timeout(FAREWELL, client.tasks_cancel(&params)).await {
+    let error = match timeout(CANCEL_TIMEOUT, client.tasks_cancel(&params)).await {
         Ok(Ok(_)) => return,
-        Ok(Err(error)) if error.error_word() == ErrorWord::TaskFinished => return,
+        Ok(Err(error)) if error.reason() == ErrorReason::TaskFinished => return,
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {FAREWELL:?}"),
+        Err(_) => format!("no answer within {CANCEL_TIMEOUT:?}"),
     };
-    tracing::warn!(error = %refused, "a task could not be called off at the peer");
+    tracing::warn!(error = %error, "failed to cancel task at peer");
 }
 
-async fn begin(
+async fn start_task(
     agent: &RemoteAgent,
     client: &Client,
-    carried: &Carried,
+    forwarding: &ForwardingContext,
     turn: &Turn,
-) -> Result<Seat, Error> {
-    let again = turn.attempt > 1;
-    if let Some((asked, memory)) = remembered(&turn.history, &agent.info.id) {
-        // Whoever died at this turn may have told the peer already.
-        if !again || is_waiting(&get(client, &memory.task, false).await?) {
-            let (said, _) = since(turn, Some(asked), carried.zone.is_some());
-            tell(client, &memory, &said).await?;
+) -> Result<RemoteTask, Error> {
+    let is_retry = turn.attempt > 1;
+    if let Some((question_index, state)) = find_state(&turn.history, &agent.info.id) {
+        // The earlier attempt may have sent the message already.
+        if !is_retry || needs_input(&get(client, &state.task, false).await?) {
+            let (messages, _) =
+                split_new_messages(turn, Some(question_index), forwarding.zone.is_some());
+            send_message(client, &state, &messages).await?;
         }
-        return Ok(Seat {
-            task: memory.task,
-            after: memory.after,
-            made: memory.made,
-            continued: true,
+        return Ok(RemoteTask {
+            task_id: state.task,
+            last_event: state.after,
+            artifact_count: state.artifact_count,
+            is_continued: true,
         });
     }
-    let seat = |task: String| Seat {
-        task,
-        after: None,
-        made: 0,
-        continued: false,
+    let new_task = |task: String| RemoteTask {
+        task_id: task,
+        last_event: None,
+        artifact_count: 0,
+        is_continued: false,
     };
-    if again && let Some(task) = find(client, carried).await? {
-        return Ok(seat(task));
+    if is_retry && let Some(task) = find_earlier_task(client, forwarding).await? {
+        return Ok(new_task(task));
     }
-    let (said, _) = since(turn, None, carried.zone.is_some());
-    let message = outward(&said).unwrap_or_else(|| Message::user_text(""));
+    let (messages, _) = split_new_messages(turn, None, forwarding.zone.is_some());
+    let message = to_peer(&messages).unwrap_or_else(|| Message::user_text(""));
     let params = TasksCreateParams {
         initial_message: message,
         assign_to: agent.assign_to.clone(),
         priority: Some(turn.task.priority),
-        metadata: carried.metadata(),
+        metadata: forwarding.metadata(),
     };
-    Ok(seat(client.tasks_create(&params).await?.task_id))
+    Ok(new_task(client.tasks_create(&params).await?.task_id))
 }
 
-async fn tell(client: &Client, memory: &Memory, messages: &[&Message]) -> Result<(), Error> {
+async fn send_message(
+    client: &Client,
+    state: &RemoteTaskState,
+    messages: &[&Message],
+) -> Result<(), Error> {
     let params = TasksSendParams {
-        task_id: memory.task.clone(),
-        message: outward(messages).unwrap_or_else(|| Message::user_text("")),
+        task_id: state.task.clone(),
+        message: to_peer(messages).unwrap_or_else(|| Message::user_text("")),
     };
     client.tasks_send(&params).await.map(drop)
 }
 
-/// The task that an earlier attempt began, if the peer can list its tasks and it was not called off
-/// since. A peer that cannot may do the work twice.
-async fn find(client: &Client, carried: &Carried) -> Result<Option<String>, Error> {
+/// Finds the task that an earlier attempt created, if the peer can list its tasks and the task was not canceled
+/// since. A peer that cannot list its tasks may do the work twice.
+async fn find_earlier_task(
+    client: &Client,
+    forwarding: &ForwardingContext,
+) -> Result<Option<String>, Error> {
     let mut params = TasksListParams {
-        limit: Some(PAGE),
+        limit: Some(PAGE_SIZE),
         ..TasksListParams::default()
     };
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let page = match client.tasks_list(&params).await {
             Ok(page) => page,
-            Err(error) if error.refusal().is_some() => return Ok(None),
+            Err(error) if error.rpc_error().is_some() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let ours = |task: &&TaskObject| carried.began(task.metadata.as_ref());
-        if let Some(task) = page.tasks.iter().find(ours) {
+        let is_ours = |task: &&TaskObject| forwarding.is_same_turn(task.metadata.as_ref());
+        if let Some(task) = page.tasks.iter().find(is_ours) {
             let alive = task.status.0 != TaskState::Canceled;
             return Ok(alive.then(|| task.task_id.clone()));
         }
@@ -184,28 +192,30 @@ async fn find(client: &Client, carried: &Carried) -> Result<Option<String>, Erro
     Ok(None)
 }
 
-async fn follow(
+async fn follow_task(
     agent: &RemoteAgent,
     client: &Client,
-    seat: &Seat,
-    output: &dyn Output,
-) -> Result<Outcome, Trouble> {
-    let mut passing = Passing::new(output);
-    // Without knowing where it left off, the old question would be seen again.
-    let watchable = !seat.continued || seat.after.is_some();
+    remote: &RemoteTask,
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, RemoteError> {
+    let mut relay = OutputRelay::new(output);
+    // Without the last event, the old question would be received again.
+    let watchable = !remote.is_continued || remote.last_event.is_some();
     if watchable {
-        let mut watch = client.watch_task(&seat.task, seat.after);
+        let mut watch = client.watch_task(&remote.task_id, remote.last_event);
         while let Some(event) = watch.next().await {
             match event {
-                Ok(Watched::Text { offset, delta, .. }) => passing.text_at(offset, &delta).await?,
-                Ok(Watched::StatusLine(line)) => passing.status(&line).await?,
-                Ok(Watched::Artifact(artifact)) => passing.artifact(artifact).await?,
+                Ok(WatchEvent::Text { offset, delta, .. }) => relay.text_at(offset, &delta).await?,
+                Ok(WatchEvent::StatusLine(line)) => relay.status(&line).await?,
+                Ok(WatchEvent::Artifact(artifact)) => relay.artifact(artifact).await?,
                 Ok(
-                    Watched::StatusChange(task) | Watched::Completed(task) | Watched::Failed(task),
+                    WatchEvent::StatusChange(task)
+                    | WatchEvent::Completed(task)
+                    | WatchEvent::Failed(task),
                 ) if is_settled(&task) => {
-                    let task = whole(client, task).await?;
+                    let task = with_content(client, task).await?;
                     let after = watch.position();
-                    return settled(agent, seat, &task, after, &mut passing).await;
+                    return finish_turn(agent, remote, &task, after, &mut relay).await;
                 }
                 Ok(_) => {}
                 Err(error) if cannot_watch(&error) => break,
@@ -213,56 +223,64 @@ async fn follow(
             }
         }
     }
-    let task = poll(agent, client, seat).await?;
-    settled(agent, seat, &task, None, &mut passing).await
+    let task = poll(agent, client, remote).await?;
+    finish_turn(agent, remote, &task, None, &mut relay).await
 }
 
-/// Whether the peer has no such door, as few have.
+/// Returns true if the peer does not support watching; few peers do.
 fn cannot_watch(error: &Error) -> bool {
-    let none = [
+    let unsupported = [
         StatusCode::NOT_FOUND,
         StatusCode::METHOD_NOT_ALLOWED,
         StatusCode::NOT_ACCEPTABLE,
         StatusCode::NOT_IMPLEMENTED,
     ];
     match error {
-        Error::Http { status, .. } => none.contains(status),
-        Error::Refused(refusal) => none.contains(&refusal.status),
-        Error::Answer(AnswerFault::ContentType { .. }) => true,
+        Error::Http { status, .. } => unsupported.contains(status),
+        Error::Rpc(refusal) => unsupported.contains(&refusal.status),
+        Error::InvalidResponse(InvalidResponse::ContentType { .. }) => true,
         Error::Transport(TransportError::Unsupported(_)) => true,
         _ => false,
     }
 }
 
-/// Asks until there is something to tell. The turn's own time is the limit.
-async fn poll(agent: &RemoteAgent, client: &Client, seat: &Seat) -> Result<TaskObject, Error> {
-    let longest = agent.poll.saturating_mul(5);
-    let mut wait = agent.poll;
+/// Polls the task until it ends or needs input. The time limit of the turn applies.
+async fn poll(
+    agent: &RemoteAgent,
+    client: &Client,
+    remote: &RemoteTask,
+) -> Result<TaskObject, Error> {
+    let max = agent.poll_interval.saturating_mul(5);
+    let mut interval = agent.poll_interval;
     let mut first = true;
     loop {
-        match get(client, &seat.task, true).await {
-            Ok(task) if is_settled(&task) && !(seat.continued && is_old(&task)) => return Ok(task),
+        match get(client, &remote.task_id, true).await {
+            Ok(task)
+                if is_settled(&task) && !(remote.is_continued && has_unprocessed_input(&task)) =>
+            {
+                return Ok(task);
+            }
             Ok(_) => {}
             Err(error) if error.is_retryable() && !first => {}
             Err(error) => return Err(error),
         }
         first = false;
-        sleep(wait).await;
-        wait = next(wait, longest);
+        sleep(interval).await;
+        interval = next_interval(interval, max);
     }
 }
 
-fn next(wait: Duration, longest: Duration) -> Duration {
-    wait.mul_f64(1.5).min(longest)
+fn next_interval(interval: Duration, max: Duration) -> Duration {
+    interval.mul_f64(1.5).min(max)
 }
 
-/// Whether the peer still waits, though it has our answer: it has not come to it yet.
-fn is_old(task: &TaskObject) -> bool {
+/// Returns true if the task still waits for input although our answer was sent: the peer has not processed it yet.
+fn has_unprocessed_input(task: &TaskObject) -> bool {
     let last = task.messages.as_ref().and_then(|messages| messages.last());
-    is_waiting(task) && last.is_some_and(|message| message.role() != Role::Agent)
+    needs_input(task) && last.is_some_and(|message| message.role() != Role::Agent)
 }
 
-fn is_waiting(task: &TaskObject) -> bool {
+fn needs_input(task: &TaskObject) -> bool {
     matches!(
         task.status.0,
         TaskState::InputRequired | TaskState::AuthRequired
@@ -270,65 +288,77 @@ fn is_waiting(task: &TaskObject) -> bool {
 }
 
 fn is_settled(task: &TaskObject) -> bool {
-    task.status.0.is_terminal() || is_waiting(task)
+    task.status.0.is_terminal() || needs_input(task)
 }
 
-/// The task with what hangs on it; peers need not send that with an event.
-async fn whole(client: &Client, task: TaskObject) -> Result<TaskObject, Error> {
-    let complete = task.messages.is_some() && (is_waiting(&task) || task.artifacts.is_some());
+/// Loads messages and artifacts of the task if its event did not include them.
+async fn with_content(client: &Client, task: TaskObject) -> Result<TaskObject, Error> {
+    let complete = task.messages.is_some() && (needs_input(&task) || task.artifacts.is_some());
     if complete {
         return Ok(task);
     }
     get(client, &task.task_id, true).await
 }
 
-async fn get(client: &Client, task: &str, whole: bool) -> Result<TaskObject, Error> {
+async fn get(client: &Client, task_id: &str, include_content: bool) -> Result<TaskObject, Error> {
     let params = TasksGetParams {
-        task_id: task.to_owned(),
-        include_messages: Some(whole),
-        include_artifacts: Some(whole),
+        task_id: task_id.to_owned(),
+        include_messages: Some(include_content),
+        include_artifacts: Some(include_content),
     };
     client.tasks_get(&params).await
 }
 
-async fn settled(
+async fn finish_turn(
     agent: &RemoteAgent,
-    seat: &Seat,
+    remote: &RemoteTask,
     task: &TaskObject,
-    after: Option<u64>,
-    passing: &mut Passing<'_>,
-) -> Result<Outcome, Trouble> {
+    last_event: Option<u64>,
+    relay: &mut OutputRelay<'_>,
+) -> Result<TurnOutcome, RemoteError> {
     let all = task.artifacts.as_deref().unwrap_or_default();
-    for artifact in all.iter().skip(seat.made) {
-        passing.whole(artifact.clone()).await?;
+    for artifact in all.iter().skip(remote.artifact_count) {
+        relay.final_artifact(artifact.clone()).await?;
     }
     let messages = task.messages.as_deref().unwrap_or_default();
     let last = messages
         .iter()
         .rev()
         .find(|message| message.role() == Role::Agent);
-    let last = last.and_then(inward);
-    let direct = !passing.made_something();
-    let or = |text: &str| last.clone().unwrap_or_else(|| Message::agent_text(text));
-    let ask = |question: Message| {
-        let made = match &task.artifacts {
+    let last = last.and_then(from_peer);
+    let direct = !relay.has_artifacts();
+    let last_or = |text: &str| last.clone().unwrap_or_else(|| Message::agent_text(text));
+    let with_state = |question: Message| {
+        let artifact_count = match &task.artifacts {
             Some(all) => all.len(),
-            None => seat.made + passing.count(),
+            None => remote.artifact_count + relay.artifact_count(),
         };
-        remembering(question, &agent.info.id, &seat.task, after, made)
+        attach_state(
+            question,
+            &agent.info.id,
+            &remote.task_id,
+            last_event,
+            artifact_count,
+        )
     };
     Ok(match task.status.0 {
-        TaskState::InputRequired => Outcome::InputRequired(ask(or("What more is there to know?"))),
-        TaskState::AuthRequired => Outcome::AuthRequired(ask(or("Somebody must sign in first."))),
-        TaskState::Failed => Outcome::Failed(or("The agent could not do it.")),
-        TaskState::Rejected => Outcome::Rejected(last),
-        TaskState::Canceled => {
-            let text = "It was called off where it was done.";
-            Outcome::Failed(failure(ErrorWord::Canceled.name(), text))
+        TaskState::InputRequired => {
+            TurnOutcome::InputRequired(with_state(last_or("More information is needed.")))
         }
-        TaskState::Completed | TaskState::Submitted | TaskState::Working => Outcome::Completed {
-            message: last,
-            direct,
-        },
+        TaskState::AuthRequired => {
+            TurnOutcome::AuthRequired(with_state(last_or("Sign-in is required first.")))
+        }
+        TaskState::Failed => TurnOutcome::Failed(last_or("The agent failed.")),
+        TaskState::Rejected => TurnOutcome::Rejected(last),
+        TaskState::Canceled => {
+            let text = "The task was canceled by the remote agent.";
+            TurnOutcome::Failed(failure_message(ErrorReason::Canceled.name(), text))
+        }
+        TaskState::Completed | TaskState::Submitted | TaskState::Working => {
+            TurnOutcome::Completed {
+                message: last,
+                direct,
+            }
+        }
     })
 }

@@ -1,32 +1,32 @@
-//! The remote agent against peers that do as a test says. Against real zones it is tested end to end.
+//! Tests of the remote agent against scripted peers. End-to-end tests cover real zones.
 
-use super::{MOST_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
-use crate::agents::tests::{Kept, turn};
+use super::{MAX_HOPS, RemoteAgent, RemoteDialect, RemoteOptions};
+use crate::agents::tests::{RecordedOutput, turn};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use interzone_client::{ByteStream, Client, RetryPolicy, Transport, TransportError};
-use interzone_hub::{Agent, Outcome, Turn, failure_word};
-use interzone_protocol::vocab::{AgentId, Json, Message, Metadata};
+use interzone_hub::{Agent, Turn, TurnOutcome, failure_code};
+use interzone_protocol::vocab::{AgentId, Message, Metadata, VerbatimJson};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-type Play = dyn Fn(&Value) -> Option<Value> + Send + Sync;
+type PeerScript = dyn Fn(&Value) -> Option<Value> + Send + Sync;
 
-/// A peer without events: it answers calls with the result that the script gives, hangs where it gives
-/// none, and has no other door.
+/// A peer without events: it answers calls with the script's result, hangs if there is none, and has no other
+/// endpoint.
 #[derive(Clone)]
-struct Peer {
-    play: Arc<Play>,
+struct ScriptedPeer {
+    script: Arc<PeerScript>,
     calls: Arc<Mutex<Vec<(Value, Instant)>>>,
 }
 
-impl Peer {
-    fn new(play: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static) -> Self {
+impl ScriptedPeer {
+    fn new(script: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static) -> Self {
         Self {
-            play: Arc::new(play),
+            script: Arc::new(script),
             calls: Arc::default(),
         }
     }
@@ -58,7 +58,7 @@ impl Peer {
 }
 
 #[async_trait]
-impl Transport for Peer {
+impl Transport for ScriptedPeer {
     async fn send(
         &self,
         request: http::Request<Bytes>,
@@ -73,7 +73,7 @@ impl Transport for Peer {
             .lock()
             .unwrap()
             .push((call.clone(), Instant::now()));
-        let Some(mut answer) = (self.play)(&call) else {
+        let Some(mut answer) = (self.script)(&call) else {
             return std::future::pending().await;
         };
         answer["jsonrpc"] = json!("2.0");
@@ -85,17 +85,17 @@ impl Transport for Peer {
     }
 }
 
-/// Nobody is there.
-struct Nobody;
+/// Transport to an unreachable peer.
+struct UnreachablePeer;
 
 #[async_trait]
-impl Transport for Nobody {
+impl Transport for UnreachablePeer {
     async fn send(
         &self,
         _: http::Request<Bytes>,
     ) -> Result<http::Response<ByteStream>, TransportError> {
         Err(TransportError::not_connected(std::io::Error::other(
-            "nobody",
+            "unreachable",
         )))
     }
 }
@@ -106,7 +106,7 @@ fn task(status: &str, messages: Value, artifacts: Value) -> Option<Value> {
     Some(json!({"result": {"type": "task", "task": task}}))
 }
 
-fn said(role: &str, text: &str) -> Value {
+fn message_json(role: &str, text: &str) -> Value {
     json!({"role": role, "parts": [{"type": "TextPart", "content": text}]})
 }
 
@@ -118,62 +118,65 @@ fn done() -> Option<Value> {
     Some(json!({"result": {"type": "success", "message": "ok"}}))
 }
 
-fn asked(text: &str) -> Turn {
+fn user_turn(text: &str) -> Turn {
     turn("t-1", Message::user_text(text), Vec::new())
 }
 
-async fn run(agent: &RemoteAgent, turn: Turn) -> (Result<Outcome, String>, Arc<Kept>) {
-    let kept = Arc::new(Kept::default());
-    let outcome = agent.run(turn, kept.clone()).await;
-    (outcome.map_err(|error| error.code.to_owned()), kept)
+async fn run(
+    agent: &RemoteAgent,
+    turn: Turn,
+) -> (Result<TurnOutcome, String>, Arc<RecordedOutput>) {
+    let output = Arc::new(RecordedOutput::default());
+    let outcome = agent.run(turn, output.clone()).await;
+    (outcome.map_err(|error| error.code.to_owned()), output)
 }
 
-fn text(outcome: &Result<Outcome, String>) -> String {
+fn text(outcome: &Result<TurnOutcome, String>) -> String {
     match outcome {
-        Ok(Outcome::Completed { message, .. }) => message.as_ref().unwrap().text(),
+        Ok(TurnOutcome::Completed { message, .. }) => message.as_ref().unwrap().text(),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_cannot_be_watched_is_asked_again() {
-    let asked_so_often = Mutex::new(0);
-    let peer = Peer::new(move |call| match call["method"].as_str().unwrap() {
+async fn peer_without_watch_support_is_polled() {
+    let poll_count = Mutex::new(0);
+    let peer = ScriptedPeer::new(move |call| match call["method"].as_str().unwrap() {
         "tasks.create" => task("SUBMITTED", json!([]), json!([])),
         _ => {
-            let mut often = asked_so_often.lock().unwrap();
-            *often += 1;
-            match *often {
+            let mut count = poll_count.lock().unwrap();
+            *count += 1;
+            match *count {
                 1..=3 => task("WORKING", json!([]), json!([])),
                 _ => task(
                     "COMPLETED",
-                    json!([said("user", "hello"), said("agent", "done")]),
+                    json!([message_json("user", "hello"), message_json("agent", "done")]),
                     json!([file("a-1")]),
                 ),
             }
         }
     });
-    let (outcome, kept) = run(&peer.agent(RemoteDialect::Acp), asked("hello")).await;
+    let (outcome, output) = run(&peer.agent(RemoteDialect::Acp), user_turn("hello")).await;
     assert_eq!(text(&outcome), "done");
     assert!(matches!(
         outcome,
-        Ok(Outcome::Completed { direct: false, .. })
+        Ok(TurnOutcome::Completed { direct: false, .. })
     ));
-    assert_eq!(kept.artifacts.lock().unwrap().len(), 1);
+    assert_eq!(output.artifacts.lock().unwrap().len(), 1);
     let created = peer.call(0);
     assert_eq!(created["params"]["assignTo"], json!("worker"));
     assert_eq!(
         created["params"]["initialMessage"]["parts"][0]["content"],
         json!("hello")
     );
-    let passed = &created["params"]["metadata"]["interzone"];
+    let forwarded = &created["params"]["metadata"]["interzone"];
     assert_eq!(
-        (&passed["hops"], &passed["origin"]),
+        (&forwarded["hops"], &forwarded["origin"]),
         (&json!(1), &json!("t-1/0"))
     );
     let calls = peer.calls.lock().unwrap();
-    let at: Vec<Instant> = calls.iter().map(|(_, at)| *at).collect();
-    let waits: Vec<u128> = at
+    let times: Vec<Instant> = calls.iter().map(|(_, at)| *at).collect();
+    let waits: Vec<u128> = times
         .windows(2)
         .map(|two| (two[1] - two[0]).as_millis())
         .collect();
@@ -183,11 +186,11 @@ async fn a_peer_that_cannot_be_watched_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_continues_the_peers_task() {
+async fn users_answer_continues_the_peers_task() {
     let step = Mutex::new(0);
-    let peer = Peer::new(move |call| {
+    let peer = ScriptedPeer::new(move |call| {
         let mut step = step.lock().unwrap();
-        let question = said("agent", "Which?");
+        let question = message_json("agent", "Which?");
         match call["method"].as_str().unwrap() {
             "tasks.create" => task("SUBMITTED", json!([]), json!([])),
             "tasks.send" => {
@@ -195,52 +198,52 @@ async fn an_answer_continues_the_peers_task() {
                 done()
             }
             _ if *step == 0 => task("INPUT_REQUIRED", json!([question]), json!([file("a-1")])),
-            // It has the answer and has not come to it yet.
+            // The peer has received the answer but not processed it yet.
             _ if *step < 3 => {
                 *step += 1;
-                let messages = json!([question, said("user", "blue")]);
+                let messages = json!([question, message_json("user", "blue")]);
                 task("INPUT_REQUIRED", messages, json!([file("a-1")]))
             }
             _ => task(
                 "COMPLETED",
-                json!([question, said("user", "blue"), said("agent", "blue it is")]),
+                json!([
+                    question,
+                    message_json("user", "blue"),
+                    message_json("agent", "blue it is")
+                ]),
                 json!([file("a-1"), file("a-2")]),
             ),
         }
     });
     let agent = peer.agent(RemoteDialect::Acp);
-    let (outcome, kept) = run(&agent, asked("ask")).await;
-    let Ok(Outcome::InputRequired(question)) = outcome else {
+    let (outcome, output) = run(&agent, user_turn("ask")).await;
+    let Ok(TurnOutcome::InputRequired(question)) = outcome else {
         panic!("{outcome:?}");
     };
     assert_eq!(question.text(), "Which?");
-    assert_eq!(kept.artifacts.lock().unwrap().len(), 1);
+    assert_eq!(output.artifacts.lock().unwrap().len(), 1);
     let history = vec![
         Message::user_text("ask"),
         question,
         Message::user_text("the"),
     ];
     let next = turn("t-1", Message::user_text("blue"), history);
-    let (outcome, kept) = run(&agent, next.clone()).await;
+    let (outcome, output) = run(&agent, next.clone()).await;
     assert_eq!(text(&outcome), "blue it is");
-    let ids: Vec<String> = (kept.artifacts.lock().unwrap().iter())
+    let ids: Vec<String> = (output.artifacts.lock().unwrap().iter())
         .map(|artifact| artifact.artifact_id().to_string())
         .collect();
-    assert_eq!(
-        ids,
-        ["a-2"],
-        "what was passed on before is not passed on again"
-    );
+    assert_eq!(ids, ["a-2"], "earlier artifacts are not relayed again");
     assert_eq!(peer.count("tasks.create"), 1);
     let sends = peer.methods().iter().position(|name| name == "tasks.send");
     let parts = peer.call(sends.unwrap())["params"]["message"]["parts"].clone();
     assert_eq!(
         parts.as_array().unwrap().len(),
         2,
-        "all that was said since the question"
+        "all messages since the question are sent"
     );
 
-    // A second attempt sees that the peer was told.
+    // A second attempt detects that the answer was already sent.
     let again = Turn { attempt: 2, ..next };
     let (outcome, _) = run(&agent, again).await;
     assert_eq!(text(&outcome), "blue it is");
@@ -248,8 +251,8 @@ async fn an_answer_continues_the_peers_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_attempt_finds_what_the_first_began() {
-    let peer = Peer::new(|call| match call["method"].as_str().unwrap() {
+async fn second_attempt_resumes_the_task_of_the_first() {
+    let peer = ScriptedPeer::new(|call| match call["method"].as_str().unwrap() {
         "interzone.tasks.list" => {
             let other = json!({"taskId": "x", "status": "WORKING",
                 "createdAt": "2026-01-02T03:04:05Z",
@@ -261,22 +264,26 @@ async fn a_second_attempt_finds_what_the_first_began() {
         }
         "tasks.get" => {
             assert_eq!(call["params"]["taskId"], json!("far-1"));
-            task("COMPLETED", json!([said("agent", "done")]), json!([]))
+            task(
+                "COMPLETED",
+                json!([message_json("agent", "done")]),
+                json!([]),
+            )
         }
-        other => panic!("{other} would do it twice"),
+        other => panic!("{other} would start the task twice"),
     });
     let again = Turn {
         attempt: 2,
-        ..asked("hello")
+        ..user_turn("hello")
     };
     let (outcome, _) = run(&peer.agent(RemoteDialect::Acp), again).await;
     assert_eq!(text(&outcome), "done");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_told_to_stop_tells_the_peer() {
+async fn cancel_is_forwarded_to_the_peer() {
     for dialect in [RemoteDialect::Acp, RemoteDialect::Zone] {
-        let peer = Peer::new(|call| match call["method"].as_str().unwrap() {
+        let peer = ScriptedPeer::new(|call| match call["method"].as_str().unwrap() {
             "tasks.create" => task("SUBMITTED", json!([]), json!([])),
             "tasks.get" => task("WORKING", json!([]), json!([])),
             "execute_task" => Some(json!({"result": {"status": "accepted", "task_id": "far-1"}})),
@@ -285,8 +292,8 @@ async fn whoever_is_told_to_stop_tells_the_peer() {
             _ => done(),
         });
         let agent = peer.agent(dialect);
-        let turn = asked("hello");
-        let stop = turn.stop.clone();
+        let turn = user_turn("hello");
+        let stop = turn.cancel_token.clone();
         let work = run(&agent, turn);
         tokio::pin!(work);
         assert!(
@@ -306,11 +313,11 @@ async fn whoever_is_told_to_stop_tells_the_peer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_answer_holds_up_no_stop() {
-    let peer = Peer::new(|_| None);
+async fn unresponsive_peer_does_not_delay_cancel() {
+    let peer = ScriptedPeer::new(|_| None);
     let agent = peer.agent(RemoteDialect::Acp);
-    let turn = asked("hello");
-    let stop = turn.stop.clone();
+    let turn = user_turn("hello");
+    let stop = turn.cancel_token.clone();
     let work = run(&agent, turn);
     tokio::pin!(work);
     assert!(
@@ -319,55 +326,56 @@ async fn a_peer_that_does_not_answer_holds_up_no_stop() {
             .is_err()
     );
     stop.cancel();
-    let began = Instant::now();
+    let canceled_at = Instant::now();
     let (outcome, _) = work.await;
     assert_eq!(outcome, Err("agent_stopped".to_owned()));
     assert!(
-        began.elapsed() < Duration::from_secs(7),
+        canceled_at.elapsed() < Duration::from_secs(7),
         "{:?}",
-        began.elapsed()
+        canceled_at.elapsed()
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_has_a_word() {
+async fn peer_errors_map_to_error_codes() {
     for dialect in [RemoteDialect::Acp, RemoteDialect::Zone] {
-        let client = Client::builder("https://peer.test").transport(Arc::new(Nobody));
+        let client = Client::builder("https://peer.test").transport(Arc::new(UnreachablePeer));
         let client = client.retry(RetryPolicy::never()).build().unwrap();
         let agent = RemoteAgent::new(RemoteOptions {
             dialect,
             ..RemoteOptions::new(AgentId::new("far").unwrap(), client)
         });
-        let (outcome, _) = run(&agent, asked("hello")).await;
+        let (outcome, _) = run(&agent, user_turn("hello")).await;
         assert_eq!(outcome, Err("agent_unavailable".to_owned()));
     }
-    let peer = Peer::new(|_| {
+    let peer = ScriptedPeer::new(|_| {
         let data = json!({"error_code": "file_too_large"});
         Some(json!({"error": {"code": -32000, "message": "The file is too large.", "data": data}}))
     });
-    let (outcome, _) = run(&peer.agent(RemoteDialect::Zone), asked("hello")).await;
-    let Ok(Outcome::Failed(said)) = outcome else {
+    let (outcome, _) = run(&peer.agent(RemoteDialect::Zone), user_turn("hello")).await;
+    let Ok(TurnOutcome::Failed(failure)) = outcome else {
         panic!("{outcome:?}");
     };
-    assert_eq!(said.text(), "The file is too large.");
-    assert_eq!(failure_word(&said).as_deref(), Some("file_too_large"));
+    assert_eq!(failure.text(), "The file is too large.");
+    assert_eq!(failure_code(&failure).as_deref(), Some("file_too_large"));
 
-    let peer =
-        Peer::new(|_| Some(json!({"error": {"code": -32602, "message": "channel is missing"}})));
-    let (outcome, _) = run(&peer.agent(RemoteDialect::Acp), asked("hello")).await;
+    let peer = ScriptedPeer::new(|_| {
+        Some(json!({"error": {"code": -32602, "message": "channel is missing"}}))
+    });
+    let (outcome, _) = run(&peer.agent(RemoteDialect::Acp), user_turn("hello")).await;
     assert_eq!(outcome, Err("agent_failed".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_the_same_each_time_its_turn_is_begun() {
-    let peer = Peer::new(|_| {
+async fn zone_call_id_is_stable_across_attempts() {
+    let peer = ScriptedPeer::new(|_| {
         Some(json!({"result": {"status": "success", "task_id": "far-1", "response_text": "hi"}}))
     });
     let agent = peer.agent(RemoteDialect::Zone);
-    run(&agent, asked("hello")).await.0.unwrap();
+    run(&agent, user_turn("hello")).await.0.unwrap();
     let again = Turn {
         attempt: 2,
-        ..asked("hello")
+        ..user_turn("hello")
     };
     run(&agent, again.clone()).await.0.unwrap();
     assert_eq!(peer.call(0), peer.call(1));
@@ -380,9 +388,9 @@ async fn a_call_is_the_same_each_time_its_turn_is_begun() {
     run(&agent, later).await.0.unwrap();
     assert_ne!(peer.call(0)["id"], peer.call(2)["id"]);
 
-    // One that an earlier attempt called off is begun anew.
+    // A call that an earlier attempt canceled is made again with another id.
     let first = peer.call(0)["id"].clone();
-    let peer = Peer::new(move |call| {
+    let peer = ScriptedPeer::new(move |call| {
         Some(if call["id"] == first {
             json!({"error": {"code": -32000, "message": "no", "data": {"error_code": "canceled"}}})
         } else {
@@ -395,16 +403,16 @@ async fn a_call_is_the_same_each_time_its_turn_is_begun() {
 }
 
 #[tokio::test]
-async fn what_was_passed_on_too_often_stays() {
-    let peer = Peer::new(|call| panic!("{call}"));
+async fn hop_limit_rejects_the_task() {
+    let peer = ScriptedPeer::new(|call| panic!("{call}"));
     for member in ["interzone", "zone"] {
-        let mut turn = asked("hello");
-        let metadata = Json::of(&json!({member: {"hops": MOST_HOPS}})).unwrap();
+        let mut turn = user_turn("hello");
+        let metadata = VerbatimJson::from_value(&json!({member: {"hops": MAX_HOPS}})).unwrap();
         turn.task.metadata = Some(Metadata::new(metadata).unwrap());
         let (outcome, _) = run(&peer.agent(RemoteDialect::Acp), turn).await;
-        let Ok(Outcome::Rejected(Some(said))) = outcome else {
+        let Ok(TurnOutcome::Rejected(Some(rejection))) = outcome else {
             panic!("{outcome:?}");
         };
-        assert_eq!(failure_word(&said).as_deref(), Some("agent_rejected"));
+        assert_eq!(failure_code(&rejection).as_deref(), Some("agent_rejected"));
     }
 }

@@ -1,56 +1,56 @@
-//! A turn at a peer that is a zone: one `execute_task`, whose events are passed on as they come.
+//! Runs a turn at a zone peer: one `execute_task`, whose events are relayed while they arrive.
 
-use super::carried::{Carried, fresh_id, remembered, remembering};
-use super::passing::{Passing, since};
-use super::{FAREWELL, RemoteAgent, faults};
-use crate::agents::stopped;
-use interzone_client::{Client, Error, ExecuteEvent, Waiting};
-use interzone_hub::{AgentError, Outcome, Output, Turn};
+use super::forwarding::{ForwardingContext, attach_state, find_state, new_id};
+use super::relay::{OutputRelay, split_new_messages};
+use super::{CANCEL_TIMEOUT, RemoteAgent, errors};
+use crate::agents::stopped_error;
+use interzone_client::{Client, Error, ExecuteEvent, WaitMode};
+use interzone_hub::{AgentError, Turn, TurnOutcome, TurnOutput};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part, PartKind, Role};
 use interzone_protocol::zone::{
-    ArtifactPart, Attachment, ContextMessage, ContextRole, ErrorWord, ExecuteResult,
+    ArtifactPart, Attachment, ContextMessage, ContextRole, ErrorReason, ExecuteResult,
     ExecuteTaskParams, ZoneArtifact,
 };
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The right to post stays with whoever holds it, so what must be sent in its place says nothing.
+/// Placeholder for the required bot token: the permission to post stays with the zone that has it.
 const NO_TOKEN: &str = "not-held";
-/// The turn's own time is the limit.
-const BUDGET: Duration = Duration::from_secs(24 * 60 * 60);
+/// Time budget of the call; effectively the time limit of the turn applies.
+const CALL_BUDGET: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) async fn run(
     agent: &RemoteAgent,
     client: &Client,
-    carried: &Carried,
+    forwarding: &ForwardingContext,
     turn: &Turn,
-    output: &dyn Output,
-) -> Result<Outcome, AgentError> {
-    let params = params(agent, carried, turn);
-    let mut passing = Passing::new(output);
-    let first = carried.call_id(&agent.info.id, None);
-    let mut result = call(client, &params, first, turn, &mut passing).await?;
-    let called_off = |error: &Error| error.error_word() == ErrorWord::Canceled;
-    if turn.attempt > 1 && result.as_ref().is_err_and(called_off) {
-        // An earlier attempt was told to stop and passed that on; this one was not.
-        let id = carried.call_id(&agent.info.id, Some(turn.attempt));
-        result = call(client, &params, id, turn, &mut passing).await?;
+    output: &dyn TurnOutput,
+) -> Result<TurnOutcome, AgentError> {
+    let params = build_params(agent, forwarding, turn);
+    let mut relay = OutputRelay::new(output);
+    let call_id = forwarding.call_id(&agent.info.id, None);
+    let mut result = execute(client, &params, call_id, turn, &mut relay).await?;
+    let is_canceled = |error: &Error| error.reason() == ErrorReason::Canceled;
+    if turn.attempt > 1 && result.as_ref().is_err_and(is_canceled) {
+        // An earlier attempt was canceled and canceled the call at the peer; this attempt was not.
+        let id = forwarding.call_id(&agent.info.id, Some(turn.attempt));
+        result = execute(client, &params, id, turn, &mut relay).await?;
     }
     match result {
-        Ok(result) => settled(agent, result, &mut passing).await,
-        Err(error) => faults::ended(&error),
+        Ok(result) => finish_turn(agent, result, &mut relay).await,
+        Err(error) => errors::outcome_of_error(&error),
     }
 }
 
-async fn call(
+async fn execute(
     client: &Client,
     params: &ExecuteTaskParams,
     id: String,
     turn: &Turn,
-    passing: &mut Passing<'_>,
+    relay: &mut OutputRelay<'_>,
 ) -> Result<Result<ExecuteResult, Error>, AgentError> {
     let call = client.execute_task(params).id(id);
-    let call = call.waiting(Waiting::Events).budget(BUDGET);
+    let call = call.wait_mode(WaitMode::Stream).poll_timeout(CALL_BUDGET);
     let mut run = match call.start() {
         Ok(run) => run,
         Err(error) => return Ok(Err(error)),
@@ -58,56 +58,63 @@ async fn call(
     loop {
         let event = tokio::select! {
             biased;
-            () = turn.stop.cancelled() => {
-                match timeout(FAREWELL, run.cancel()).await {
+            () = turn.cancel_token.cancelled() => {
+                match timeout(CANCEL_TIMEOUT, run.cancel()).await {
                     Ok(Ok(_)) => {}
-                    Ok(Err(error)) => tracing::warn!(%error, "a task could not be called off at the peer"),
-                    Err(_) => tracing::warn!("a task could not be called off at the peer in time"),
+                    Ok(Err(error)) => tracing::warn!(%error, "failed to cancel task at peer"),
+                    Err(_) => tracing::warn!("canceling task at peer timed out"),
                 }
-                return Err(stopped());
+                return Err(stopped_error());
             }
             event = run.next() => event,
         };
-        let passed = match event {
-            Some(ExecuteEvent::Text(delta)) => passing.text(&delta).await,
-            Some(ExecuteEvent::Status(line)) => passing.status(&line).await,
-            Some(ExecuteEvent::Artifact(artifact)) => file(passing, artifact).await,
+        let relayed = match event {
+            Some(ExecuteEvent::Text(delta)) => relay.text(&delta).await,
+            Some(ExecuteEvent::Status(line)) => relay.status(&line).await,
+            Some(ExecuteEvent::Artifact(artifact)) => relay_files(relay, artifact).await,
             Some(_) => Ok(()),
             None => return Ok(run.outcome().await),
         };
-        if let Err(error) = passed {
-            // What the peer makes is not taken any more, so it need not go on.
-            let _ = timeout(FAREWELL, run.cancel()).await;
+        if let Err(error) = relayed {
+            // The peer's output is no longer accepted, so its task is canceled.
+            let _ = timeout(CANCEL_TIMEOUT, run.cancel()).await;
             return Err(error);
         }
     }
 }
 
-fn params(agent: &RemoteAgent, carried: &Carried, turn: &Turn) -> ExecuteTaskParams {
-    let call = carried.zone.clone().unwrap_or_default();
+fn build_params(
+    agent: &RemoteAgent,
+    forwarding: &ForwardingContext,
+    turn: &Turn,
+) -> ExecuteTaskParams {
+    let call = forwarding.zone.clone().unwrap_or_default();
     let channel = call.channel.unwrap_or_else(|| agent.info.id.to_string());
-    let memory = remembered(&turn.history, &agent.info.id);
-    let asked = memory.as_ref().map(|(asked, _)| *asked);
-    let (said, before) = since(turn, asked, carried.zone.is_some());
-    let parts = said.iter().flat_map(|message| message.parts());
-    let attachments: Vec<Attachment> = parts.filter_map(attachment).collect();
-    let before: Vec<ContextMessage> = before.iter().filter_map(context).collect();
-    let text: Vec<String> = said.iter().map(|message| words(message)).collect();
+    let state = find_state(&turn.history, &agent.info.id);
+    let question_index = state.as_ref().map(|(asked, _)| *asked);
+    let (messages, before) = split_new_messages(turn, question_index, forwarding.zone.is_some());
+    let parts = messages.iter().flat_map(|message| message.parts());
+    let attachments: Vec<Attachment> = parts.filter_map(to_attachment).collect();
+    let before: Vec<ContextMessage> = before.iter().filter_map(to_context_message).collect();
+    let text: Vec<String> = messages
+        .iter()
+        .map(|message| message_text(message))
+        .collect();
     ExecuteTaskParams {
-        correlation_id: Some(carried.correlation.clone()),
+        correlation_id: Some(forwarding.correlation.clone()),
         thread_ts: call.thread_ts,
         team_id: call.team_id,
         user_id: call.user_id,
         attachments: Some(attachments).filter(|all| !all.is_empty()),
-        context: Some(before).filter(|all| !all.is_empty() && memory.is_none()),
-        task_id: memory.map(|(_, memory)| memory.task),
-        hops: Some(carried.hops.saturating_add(1)),
+        context: Some(before).filter(|all| !all.is_empty() && state.is_none()),
+        task_id: state.map(|(_, memory)| memory.task),
+        hops: Some(forwarding.hops.saturating_add(1)),
         ..ExecuteTaskParams::new(channel, text.join("\n"), NO_TOKEN)
     }
 }
 
-/// All that can be said in words.
-fn words(message: &Message) -> String {
+/// Returns the text of a message, including its data parts.
+fn message_text(message: &Message) -> String {
     let mut text = message.text();
     let data = message.parts().iter();
     for part in data.filter(|part| part.kind() == PartKind::Data) {
@@ -119,7 +126,7 @@ fn words(message: &Message) -> String {
     text
 }
 
-fn attachment(part: &Part) -> Option<Attachment> {
+fn to_attachment(part: &Part) -> Option<Attachment> {
     if matches!(part.kind(), PartKind::Text | PartKind::Data) {
         return None;
     }
@@ -137,8 +144,8 @@ fn attachment(part: &Part) -> Option<Attachment> {
     })
 }
 
-fn context(message: &Message) -> Option<ContextMessage> {
-    let text = words(message);
+fn to_context_message(message: &Message) -> Option<ContextMessage> {
+    let text = message_text(message);
     let role = match message.role() {
         Role::Agent => ContextRole::Assistant,
         Role::User | Role::System => ContextRole::User,
@@ -150,11 +157,14 @@ fn context(message: &Message) -> Option<ContextMessage> {
     })
 }
 
-/// Passes on a file; the answer's words come by themselves.
-async fn file(passing: &mut Passing<'_>, made: ZoneArtifact) -> Result<(), AgentError> {
+/// Relays the files of an artifact; its text is relayed separately.
+async fn relay_files(
+    relay: &mut OutputRelay<'_>,
+    artifact: ZoneArtifact,
+) -> Result<(), AgentError> {
     let ZoneArtifact {
         artifact_id, parts, ..
-    } = made;
+    } = artifact;
     for part in parts {
         let ArtifactPart::File {
             content_base64,
@@ -164,7 +174,7 @@ async fn file(passing: &mut Passing<'_>, made: ZoneArtifact) -> Result<(), Agent
         else {
             continue;
         };
-        let id = ArtifactId::new(artifact_id.as_str()).or_else(|_| ArtifactId::new(fresh_id()));
+        let id = ArtifactId::new(artifact_id.as_str()).or_else(|_| ArtifactId::new(new_id()));
         let id = id.map_err(|error| AgentError {
             code: "agent_output",
             detail: error.to_string(),
@@ -173,32 +183,36 @@ async fn file(passing: &mut Passing<'_>, made: ZoneArtifact) -> Result<(), Agent
             .with_filename(file_name.as_str())
             .with_media_type(mime_type);
         let artifact = Artifact::new(id, file_name).with_part(part);
-        passing.artifact(artifact).await?;
+        relay.artifact(artifact).await?;
     }
     Ok(())
 }
 
-async fn settled(
+async fn finish_turn(
     agent: &RemoteAgent,
     result: ExecuteResult,
-    passing: &mut Passing<'_>,
-) -> Result<Outcome, AgentError> {
+    relay: &mut OutputRelay<'_>,
+) -> Result<TurnOutcome, AgentError> {
     for artifact in result.artifacts.into_iter().flatten() {
-        file(passing, artifact).await?;
+        relay_files(relay, artifact).await?;
     }
-    let said = result.response_text.filter(|text| !text.is_empty());
-    let said = said.map(Message::agent_text);
+    let message = result.response_text.filter(|text| !text.is_empty());
+    let message = message.map(Message::agent_text);
     let task = result.task_id.unwrap_or_default();
-    let ask = |said: Option<Message>, otherwise: &str| {
-        let question = said.unwrap_or_else(|| Message::agent_text(otherwise));
-        remembering(question, &agent.info.id, &task, None, 0)
+    let with_state = |message: Option<Message>, default: &str| {
+        let question = message.unwrap_or_else(|| Message::agent_text(default));
+        attach_state(question, &agent.info.id, &task, None, 0)
     };
     Ok(match result.state.as_deref() {
-        Some("input_required") => Outcome::InputRequired(ask(said, "What more is there to know?")),
-        Some("auth_required") => Outcome::AuthRequired(ask(said, "Somebody must sign in first.")),
-        _ => Outcome::Completed {
-            direct: !passing.made_something(),
-            message: said,
+        Some("input_required") => {
+            TurnOutcome::InputRequired(with_state(message, "More information is needed."))
+        }
+        Some("auth_required") => {
+            TurnOutcome::AuthRequired(with_state(message, "Sign-in is required first."))
+        }
+        _ => TurnOutcome::Completed {
+            direct: !relay.has_artifacts(),
+            message,
         },
     })
 }

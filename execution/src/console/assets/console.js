@@ -1,5 +1,5 @@
-// Keeps a page of the console true while somebody looks at it. Without it every page still works.
-// What comes from the server is only ever put in as text; lists stay as short as they are.
+// Live updates of console pages. Every page also works without it.
+// Server data is only ever inserted as text; lists keep their length.
 'use strict';
 
 (() => {
@@ -11,19 +11,19 @@
   const precise = new Intl.DateTimeFormat(undefined, {
     month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
   });
-  // Of today, the day need not be said.
+  // Times of today are shown without the date.
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
   const ticks = new Intl.DateTimeFormat(undefined, {
     hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3,
   });
-  const told = (at, exactly) => {
+  const formatTime = (at, exactly) => {
     const today = at.toDateString() === new Date().toDateString();
     if (exactly) return (today ? ticks : precise).format(at);
     return (today ? clock : short).format(at);
   };
   const count = new Intl.NumberFormat('en');
 
-  const ago = (then, now) => {
+  const formatAge = (then, now) => {
     const seconds = Math.max(0, Math.floor((now - then) / 1000));
     if (seconds < 60) return `${seconds} s`;
     if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
@@ -31,22 +31,22 @@
     return `${Math.floor(seconds / 86400)} d`;
   };
 
-  const put = (element, text) => {
+  const setText = (element, text) => {
     if (element.textContent !== text) element.textContent = text;
   };
 
-  // Moments in the viewer's own time, ages that grow. The exact moment is in the title.
-  const localise = (root) => {
+  // Times in the viewer's time zone, and ages. The exact time is in the title.
+  const localiseTimes = (root) => {
     for (const time of root.querySelectorAll('time[datetime]')) {
       const at = new Date(time.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       time.title = exact.format(at);
-      if ('at' in time.dataset) put(time, told(at, time.dataset.at === 'ms'));
+      if ('at' in time.dataset) setText(time, formatTime(at, time.dataset.at === 'ms'));
     }
   };
-  const grow = () => {
+  const updateAges = () => {
     const now = Date.now();
-    for (const time of document.querySelectorAll('time[data-age]')) put(time, ago(Date.parse(time.dateTime), now));
+    for (const time of document.querySelectorAll('time[data-age]')) setText(time, formatAge(Date.parse(time.dateTime), now));
   };
 
   const age = (cell, at) => {
@@ -60,15 +60,15 @@
     if (time.dateTime === at) return;
     time.dateTime = at;
     time.title = exact.format(new Date(at));
-    put(time, ago(Date.parse(at), Date.now()));
+    setText(time, formatAge(Date.parse(at), Date.now()));
   };
 
-  // One row, made from the columns of its table.
+  // A row made from its table's columns.
   const FIELDS = {
     tasks: ['state', 'id', 'agent', 'owner', 'created', 'updated'],
     streams: ['state', 'id', 'owner', 'created', 'updated'],
   };
-  const make = (table, kind) => {
+  const makeRow = (table, kind) => {
     const heads = table.tHead.rows[0].cells;
     const row = document.createElement('tr');
     FIELDS[kind].forEach((field, place) => {
@@ -89,7 +89,7 @@
   };
   const updated = (row) => Date.parse(row.querySelector('[data-f="updated"] time')?.dateTime);
   const fill = (row, kind, item) => {
-    // What is told may have been read before the page was.
+    // The update may be older than the page.
     if (row.dataset.id === item.id && updated(row) > Date.parse(item.updated)) return;
     row.dataset.id = item.id;
     for (const field of row.querySelectorAll('[data-f]')) {
@@ -101,12 +101,12 @@
             field.replaceChildren(badge);
           }
           badge.className = `badge ${item.tone}`;
-          put(badge, item.state);
+          setText(badge, item.state);
           break;
         }
         case 'id':
           field.href = `/console/${kind}/${encodeURIComponent(item.id)}`;
-          put(field, item.id);
+          setText(field, item.id);
           break;
         case 'created':
         case 'updated':
@@ -114,23 +114,22 @@
           break;
         case 'owner':
           field.title = item.owner_id;
-          put(field, item.owner);
+          setText(field, item.owner);
           break;
         default:
-          put(field, item[field.dataset.f]);
+          setText(field, item[field.dataset.f]);
       }
     }
   };
 
-  // A list that has room grows at its top. In one that is full nothing moves under a finger: what is new
-  // takes the place of what ended first, or, if it is live and all else is too, of what has not changed
-  // for longest.
+  // A list that is not full grows at the top. In a full list no row moves: a new row replaces the one
+  // that ended first or, if the new one is live and all others are too, the one unchanged for longest.
   let ended = 0;
   const oldest = (rows, when) => rows.reduce((a, b) => (when(a) <= when(b) ? a : b));
   const place = (table, body, kind, live) => {
     body.querySelector('.none')?.remove();
     if (body.rows.length < ROWS[kind]) {
-      const row = make(table, kind);
+      const row = makeRow(table, kind);
       body.prepend(row);
       return row;
     }
@@ -140,7 +139,7 @@
     if (!live || !free.length) return null;
     return oldest(free, updated);
   };
-  const known = (body) => {
+  const rowsById = (body) => {
     const rows = new Map();
     for (const row of body.rows) if (row.dataset.id) rows.set(row.dataset.id, row);
     return rows;
@@ -149,7 +148,7 @@
     const table = document.querySelector(`table[data-live="${kind}"]`);
     if (!table) return;
     const body = table.tBodies[0];
-    const rows = known(body);
+    const rows = rowsById(body);
     for (const item of items) {
       let row = rows.get(item.id);
       if (!row) {
@@ -170,14 +169,14 @@
     for (const [name, value] of Object.entries(all)) {
       const place = document.querySelector(`[data-count="${name}"]`);
       if (!place) continue;
-      put(place, count.format(value));
+      setText(place, count.format(value));
       const tone = { waiting: 'wait', dead: 'bad' }[name];
       if (tone) place.parentElement.classList.toggle(tone, value > 0);
     }
   };
 
-  // At most once in a while, and always once more after it was asked for.
-  const seldom = (pause, act) => {
+  // Throttles calls; the last one is always executed.
+  const throttle = (pause, act) => {
     let timer = null;
     let due = 0;
     return () => {
@@ -189,165 +188,164 @@
     };
   };
 
-  const fetched = async (address) => {
+  const fetchText = async (address) => {
     const answer = await fetch(address, { redirect: 'error' });
     if (!answer.ok) throw new Error(String(answer.status));
     return answer.text();
   };
 
-  // A part of the page in the place of the old one, with what was open left open. What is told while it is
-  // on its way may be newer than it is, and is told again when it is there.
-  const HELD = 32;
-  const waiting = new Set();
+  // Replaces a part of the page and keeps opened details open. Updates that arrive during the request may be
+  // newer than its response, and are applied again afterwards.
+  const MAX_HELD = 32;
+  const pendingReloads = new Set();
   const renew = async (address, selector) => {
     if (!document.querySelector(selector)) return;
     const held = [];
-    waiting.add(held);
-    const text = await fetched(address).catch(() => null);
-    waiting.delete(held);
+    pendingReloads.add(held);
+    const text = await fetchText(address).catch(() => null);
+    pendingReloads.delete(held);
     const fresh = text && new DOMParser().parseFromString(text, 'text/html').querySelector(selector);
     const old = document.querySelector(selector);
     if (!fresh || !old) return;
     const opened = [...old.querySelectorAll('details')].map((one) => one.open);
     fresh.querySelectorAll('details').forEach((one, place) => { one.open = opened[place] ?? one.open; });
-    localise(fresh);
+    localiseTimes(fresh);
     const focused = old.contains(document.activeElement);
     old.replaceWith(document.adoptNode(fresh));
     if (focused && fresh.tabIndex === -1) fresh.focus({ preventScroll: true });
-    if (fresh.matches('#list, #main')) begin();
+    if (fresh.matches('#list, #main')) resetList();
     held.forEach(apply);
-    if (held.length >= HELD) missed();
+    if (held.length >= MAX_HELD) onMissed();
   };
 
-  // A list of tasks or streams: what is shown changes where it stands, and what is new waits until somebody asks for it.
-  const NEWER = 100;
+  // Lists of tasks or streams: shown rows are updated in place, new rows wait until the user asks for them.
+  const MAX_NEWER = 100;
   const newer = new Set();
   let unknown = false;
   let since = -Infinity;
-  const begin = () => {
+  const resetList = () => {
     const rows = [...document.querySelectorAll('#list tbody tr[data-id]')];
-    // On a page that is full, what changed before all that is shown has its place on another.
+    // On a full page, rows older than the last one belong to the next page.
     since = document.querySelector('#list [rel=next]') ? Math.min(...rows.map(updated)) : -Infinity;
     newer.clear();
     unknown = false;
   };
   const latest = () => renew(location.href, '#list');
-  const latestSoon = seldom(1000, latest);
-  const offer = (list, of) => {
+  const latestSoon = throttle(1000, latest);
+  const offerNewer = (list, of) => {
     const button = list.querySelector('#newer');
     const status = list.querySelector('[role=status]');
     const some = newer.size > 0 || unknown;
-    if (some && !list.querySelector('tr[data-id]')) latestSoon(); // Nothing is there to be moved.
+    if (some && !list.querySelector('tr[data-id]')) latestSoon(); // The list is empty, so nothing moves.
     button.hidden = !some;
-    const number = `${newer.size}${newer.size >= NEWER ? '+' : ''}`;
-    put(button, unknown ? 'Show what is newer' : `Show ${number} newer`);
-    put(status, some ? `There are newer ${of}.` : '');
+    const number = `${newer.size}${newer.size >= MAX_NEWER ? '+' : ''}`;
+    setText(button, unknown ? 'Show newer' : `Show ${number} newer`);
+    setText(status, some ? `There are newer ${of}.` : '');
   };
-  const listed = (said) => {
+  const updateList = (changes) => {
     const list = document.querySelector('#list');
     if (!list) return;
     const shown = JSON.parse(list.dataset.shown);
     const belongs = (item) => (!shown.states.length || shown.states.includes(item.state))
       && (!shown.agent || shown.agent === item.agent) && (!shown.owner || shown.owner === item.owner_id)
       && Date.parse(item.updated) >= since;
-    const rows = known(list.querySelector('tbody'));
-    for (const item of said[shown.of]) {
+    const rows = rowsById(list.querySelector('tbody'));
+    for (const item of changes[shown.of]) {
       const row = rows.get(item.id);
       if (row) fill(row, shown.of, item);
       else if (!shown.first) continue;
       else if (!belongs(item)) newer.delete(item.id);
-      else if (newer.size < NEWER) newer.add(item.id);
+      else if (newer.size < MAX_NEWER) newer.add(item.id);
     }
-    if (shown.first) offer(list, shown.of);
+    if (shown.first) offerNewer(list, shown.of);
   };
 
-  // More has happened than was told. What is shown is looked at again, without anything being moved that
-  // somebody may be about to press.
-  const look = seldom(2000, async () => {
+  // Updates were missed: reloads the shown rows without moving any.
+  const refreshRows = throttle(2000, async () => {
     const list = document.querySelector('#list');
     if (!list) return;
     const name = JSON.parse(list.dataset.shown).of === 'streams' ? 'stream' : 'id';
     const ids = [...list.querySelectorAll('tbody tr[data-id]')].map((row) => [name, row.dataset.id]);
-    const text = await fetched(`/console/rows?${new URLSearchParams(ids)}`).catch(() => null);
-    if (text) listed(JSON.parse(text));
+    const text = await fetchText(`/console/rows?${new URLSearchParams(ids)}`).catch(() => null);
+    if (text) updateList(JSON.parse(text));
   });
-  const reload = seldom(3000, () => renew(location.href, '#main'));
-  const missed = () => {
+  const reload = throttle(3000, () => renew(location.href, '#main'));
+  const onMissed = () => {
     if (document.querySelector('#list')) {
       unknown = true;
-      look();
-    } else if (watched()) again();
+      refreshRows();
+    } else if (watched()) refreshWatched();
     else reload();
   };
 
-  // Never while somebody is about to press something.
+  // Never while the user is about to press something.
   const watched = () => document.querySelector('[data-watch]:not([data-watch=""])');
-  const again = seldom(1000, () => {
+  const refreshWatched = throttle(1000, () => {
     const place = watched();
     if (!place) return;
-    if (place.querySelector('.ask[open]') || place.contains(document.activeElement)) again();
+    if (place.querySelector('.ask[open]') || place.contains(document.activeElement)) refreshWatched();
     else renew(location.href, '[data-watch]');
   });
 
-  const apply = (said) => {
-    update('tasks', said.tasks);
-    update('streams', said.streams);
-    listed(said);
-    if (said.counts) counts(said.counts);
+  const apply = (changes) => {
+    update('tasks', changes.tasks);
+    update('streams', changes.streams);
+    updateList(changes);
+    if (changes.counts) counts(changes.counts);
     const id = watched()?.dataset.watch;
-    if (id && [...said.tasks, ...said.streams].some((item) => item.id === id)) again();
-    if (said.more) missed();
+    if (id && [...changes.tasks, ...changes.streams].some((item) => item.id === id)) refreshWatched();
+    if (changes.more) onMissed();
   };
 
-  // A page knows by which moment it was made, and is told what came after, wherever it stopped listening.
+  // The page knows the number of its last update and resumes from there after a disconnect.
   let source = null;
   let mark = null;
-  const listen = () => {
+  const connect = () => {
     const wanted = document.querySelector('[data-live]') || watched();
     if (!wanted || source || document.hidden) return;
     mark ??= document.querySelector('#main').dataset.mark;
     source = new EventSource(`/console/events?${new URLSearchParams({ from: mark })}`);
     source.addEventListener('changes', (event) => {
       mark = event.lastEventId;
-      const said = JSON.parse(event.data);
-      for (const held of waiting) if (held.length < HELD) held.push(said);
-      apply(said);
+      const changes = JSON.parse(event.data);
+      for (const held of pendingReloads) if (held.length < MAX_HELD) held.push(changes);
+      apply(changes);
     });
     source.addEventListener('sample', () => renew('/console/plots', '#plots'));
     source.addEventListener('behind', (event) => {
       mark = event.lastEventId || mark;
-      missed();
+      onMissed();
     });
-    // Only so many windows of one session are told; the one that was opened first gives way.
-    source.addEventListener('aside', hush);
-    source.addEventListener('error', () => { if (source?.readyState === EventSource.CLOSED) lost(); });
+    // The number of live windows per session is limited; the oldest is evicted.
+    source.addEventListener('aside', disconnect);
+    source.addEventListener('error', () => { if (source?.readyState === EventSource.CLOSED) onRefused(); });
   };
-  // It was refused, and the browser does not come back by itself. Whoever is signed out must see that, and not
-  // what was true before.
-  const lost = seldom(5000, async () => {
+  // The stream was refused and the browser does not reconnect by itself. A signed-out user must see that
+  // instead of stale data.
+  const onRefused = throttle(5000, async () => {
     const answer = await fetch('/console/rows', { redirect: 'error' }).catch(() => null);
     if (answer?.status === 401) location.reload();
     else resume();
   });
-  const hush = () => {
+  const disconnect = () => {
     source?.close();
     source = null;
   };
-  // Somebody is back at this window.
+  // The window is visible again.
   const resume = () => {
     if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
-    hush();
-    grow();
-    listen();
+    disconnect();
+    updateAges();
+    connect();
   };
 
-  localise(document);
-  begin();
+  localiseTimes(document);
+  resetList();
   document.addEventListener('click', (event) => { if (event.target.closest('#newer')) latest(); });
-  setInterval(() => { if (!document.hidden) grow(); }, 1000);
-  listen();
-  document.addEventListener('visibilitychange', () => (document.hidden ? hush() : resume()));
+  setInterval(() => { if (!document.hidden) updateAges(); }, 1000);
+  connect();
+  document.addEventListener('visibilitychange', () => (document.hidden ? disconnect() : resume()));
   addEventListener('focus', resume);
   addEventListener('pageshow', resume);
-  addEventListener('pagehide', hush);
+  addEventListener('pagehide', disconnect);
 })();

@@ -1,12 +1,12 @@
-//! The agents of this node: who is well, and how their runs went.
+//! Agents of this node: availability and run statistics.
 
 use crate::console::Console;
-use crate::console::feed::counts::{LIVE, query};
-use crate::console::guard::Visitor;
+use crate::console::auth_middleware::SignedInUser;
+use crate::console::format::{badge, duration_exact, duration_short, format_count, format_number};
 use crate::console::html::{Html, html};
-use crate::console::layout::{self, Problem};
-use crate::console::samples::Figures;
-use crate::console::words::{badge, exactly, figure, number, roughly};
+use crate::console::layout::{self, PageError};
+use crate::console::live::counts::{ACTIVE_STATES, tasks_in_states};
+use crate::console::metrics_history::MetricsSnapshot;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -17,33 +17,33 @@ use std::time::Duration;
 /// `GET /console/agents`.
 pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
-    Extension(visitor): Extension<Arc<Visitor>>,
+    Extension(visitor): Extension<Arc<SignedInUser>>,
 ) -> Response {
     let body = body(&console).await;
     layout::page(&console, &visitor, "/console/agents", "Agents", body)
 }
 
-async fn body(console: &Console) -> Result<Html, Problem> {
+async fn body(console: &Console) -> Result<Html, PageError> {
     let hub = &console.zone.hub;
-    let figures = Figures::read(&console.zone.metrics.encode());
+    let metrics = MetricsSnapshot::parse(&console.zone.metrics.encode());
     let mut out = Html::new();
     html!(
         out,
-        "<h1>Agents</h1><p class=\"lead\">Of this node, since it began.</p><div class=\"agents\">"
+        "<h1>Agents</h1><p class=\"lead\">This node, since start.</p><div class=\"agents\">"
     );
     for agent in hub.agents().iter() {
-        let live = TaskQuery {
+        let live_query = TaskQuery {
             agent: Some(agent.info().id.clone()),
-            ..query(&LIVE, 1)
+            ..tasks_in_states(&ACTIVE_STATES, 1)
         };
-        let live = hub.store().count_tasks(&live).await?;
-        out.put(&one(agent.as_ref(), live, &figures));
+        let live = hub.store().count_tasks(&live_query).await?;
+        out.put(&agent_card(agent.as_ref(), live, &metrics));
     }
     html!(out, "</div>");
     Ok(out)
 }
 
-fn one(agent: &dyn Agent, live: u64, figures: &Figures) -> Html {
+fn agent_card(agent: &dyn Agent, live: u64, metrics: &MetricsSnapshot) -> Html {
     let info = agent.info();
     let id = info.id.as_str();
     let mut out = Html::new();
@@ -54,27 +54,31 @@ fn one(agent: &dyn Agent, live: u64, figures: &Figures) -> Html {
         html!(out, [badge("bad", "Unavailable")]);
     }
     html!(out, "</h2><p class=\"id\">" (id) "</p></div><p>" (info.description) "</p>");
-    if let Some(wait) = agent.back_in().filter(|_| !agent.is_available()) {
-        html!(out, "<p class=\"soft\">Tried again in " (roughly(wait)) ".</p>");
+    if let Some(wait) = agent.retry_after().filter(|_| !agent.is_available()) {
+        html!(out, "<p class=\"soft\">Next retry in " (duration_short(wait)) ".</p>");
     }
-    let sum = |name| figures.sum_where(name, "agent", id);
+    let sum = |name| metrics.sum_where(name, "agent", id);
     let runs = sum("interzone_agent_run_duration_seconds_count");
     let seconds = sum("interzone_agent_run_duration_seconds_sum");
-    let tasks = format!("/console/tasks{}", super::asking(&[("agent", Some(id))]));
-    html!(out, "<dl class=\"facts\"><div><dt>Live tasks</dt><dd><a href=\"" (tasks) "\">" (number(live))
-        "</a></dd></div><div><dt>At once</dt><dd>" (info.concurrency) "</dd></div><div><dt>Runs</dt><dd>"
-        (figure(runs)) "</dd></div><div><dt>Mean run</dt><dd>");
+    let tasks = format!(
+        "/console/tasks{}",
+        super::query_string(&[("agent", Some(id))])
+    );
+    html!(out, "<dl class=\"facts\"><div><dt>Live tasks</dt><dd><a href=\"" (tasks) "\">" (format_number(live))
+        "</a></dd></div><div><dt>Concurrency</dt><dd>" (info.concurrency) "</dd></div><div><dt>Runs</dt><dd>"
+        (format_count(runs)) "</dd></div><div><dt>Mean run</dt><dd>");
     if runs > 0.0 {
         let mean = Duration::try_from_secs_f64(seconds / runs).unwrap_or_default();
-        html!(out, (exactly(mean)));
+        html!(out, (duration_exact(mean)));
     } else {
         html!(out, "–");
     }
     html!(out, "</dd></div>");
-    for ([agent, outcome], count) in figures.by("interzone_agent_runs_total", ["agent", "outcome"])
+    for ([agent, outcome], count) in
+        metrics.group_by("interzone_agent_runs_total", ["agent", "outcome"])
     {
         if agent == id {
-            html!(out, "<div><dt>" (outcome.replace('_', " ")) "</dt><dd>" (figure(count)) "</dd></div>");
+            html!(out, "<div><dt>" (outcome.replace('_', " ")) "</dt><dd>" (format_count(count)) "</dd></div>");
         }
     }
     html!(out, "</dl>");

@@ -1,68 +1,71 @@
-//! Quotas and refusals: who was turned away, how often and why, and what lately went wrong.
+//! Limits, quotas, rejected requests and recent errors.
 
-use super::{card, pair_table, table};
+use super::{card, request_table, table};
 use crate::console::Console;
-use crate::console::guard::Visitor;
+use crate::console::auth_middleware::SignedInUser;
+use crate::console::format::{badge, duration_short, format_bytes, format_count, format_number};
 use crate::console::html::{Html, html};
-use crate::console::layout::{self, Problem};
-use crate::console::samples::Figures;
-use crate::console::words::{badge, bytes, figure, number, roughly};
+use crate::console::layout::{self, PageError};
+use crate::console::metrics_history::MetricsSnapshot;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use interzone_hub::ports::PairQuery;
+use interzone_hub::ports::RequestQuery;
 use std::sync::Arc;
 
-/// Among how many requests those are looked for that went wrong.
-const LOOKED: usize = 500;
-const SHOWN: usize = 50;
-/// How many clients are shown with what they use.
-const BUSIEST: usize = 20;
+/// Number of recent requests searched for errors.
+const MAX_SEARCHED: usize = 500;
+const MAX_SHOWN: usize = 50;
+/// Maximum number of clients shown with their quota.
+const MAX_CLIENTS: usize = 20;
 
 /// `GET /console/limits`.
 pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
-    Extension(visitor): Extension<Arc<Visitor>>,
+    Extension(visitor): Extension<Arc<SignedInUser>>,
 ) -> Response {
     let body = body(&console).await;
     layout::page(&console, &visitor, "/console/limits", "Limits", body)
 }
 
-async fn body(console: &Console) -> Result<Html, Problem> {
-    let figures = Figures::read(&console.zone.metrics.encode());
-    let query = PairQuery {
-        limit: LOOKED,
-        ..PairQuery::default()
+async fn body(console: &Console) -> Result<Html, PageError> {
+    let metrics = MetricsSnapshot::parse(&console.zone.metrics.encode());
+    let query = RequestQuery {
+        limit: MAX_SEARCHED,
+        ..RequestQuery::default()
     };
-    let mut pairs = console.zone.hub.store().pairs(&query).await?;
-    pairs.retain(|pair| pair.code.is_some());
-    pairs.truncate(SHOWN);
+    let mut requests = console.zone.hub.store().find_requests(&query).await?;
+    requests.retain(|pair| pair.code.is_some());
+    requests.truncate(MAX_SHOWN);
     let mut out = Html::new();
-    html!(out, "<h1>Limits and refusals</h1><p class=\"lead\">Of this node, since it began.</p>"
+    html!(out, "<h1>Limits and refusals</h1><p class=\"lead\">This node, since start.</p>"
         "<div class=\"two\">");
-    out.put(&card("Refused before their call", &refusals(&figures)));
-    out.put(&card("Calls that went wrong", &wrong(&figures)));
+    out.put(&card(
+        "Rejected requests (authentication, limits)",
+        &rejected_requests(&metrics),
+    ));
+    out.put(&card("Failed calls", &failed_calls(&metrics)));
     html!(out, "</div>");
-    let none = "None of the latest requests that were noted went wrong.";
+    let empty_text = "No errors in the latest logged requests.";
     out.put(&card(
         "Latest errors",
-        &pair_table(&console.names, &pairs, true, none),
+        &request_table(&console.names, &requests, true, empty_text),
     ));
     out.put(&card("Quotas", &quotas(console)));
-    out.put(&card("What may be asked of this node", &limits(console)));
+    out.put(&card("Limits of this node", &limits(console)));
     Ok(out)
 }
 
-/// How much of what they may the busiest clients ask for.
+/// Quota usage of the busiest clients.
 fn quotas(console: &Console) -> Html {
     let mut out = Html::new();
-    let Some((per_minute, burst)) = console.zone.rate.rule() else {
-        html!(out, "<p>Nobody's requests are limited by their number.</p>");
+    let Some((per_minute, burst)) = console.zone.rate.quota() else {
+        html!(out, "<p>No rate limit is set.</p>");
         return out;
     };
-    html!(out, "<p>Each client may send " (number(per_minute.into())) " requests a minute, "
-        (number(burst.into())) " of them at once.</p>");
-    let rows = console.zone.rate.busiest(BUSIEST);
+    html!(out, "<p>Each client may send " (format_number(per_minute.into())) " requests per minute, in bursts of up to "
+        (format_number(burst.into())) ".</p>");
+    let rows = console.zone.rate.top_keys(MAX_CLIENTS);
     let rows = rows.into_iter().map(|(client, percent)| {
         let mut out = Html::new();
         let tone = match percent {
@@ -70,71 +73,74 @@ fn quotas(console: &Console) -> Html {
             60..95 => "wait",
             _ => "bad",
         };
-        html!(out, "<tr><td data-label=\"Client\" title=\"" (client) "\">" (console.names.called(&client)) "</td><td data-label=\"Used now\">"
+        html!(out, "<tr><td data-label=\"Client\" title=\"" (client) "\">" (console.names.display_name(&client)) "</td><td data-label=\"Used now\">"
             [badge(tone, &format!("{percent} %"))] "</td></tr>");
         out
     });
-    let none = "Nobody is using any of it at this moment.";
-    html!(out, [table(None, &["Client", "Used now"], rows, none)]);
+    let empty_text = "No client is using its quota.";
+    html!(
+        out,
+        [table(None, &["Client", "Used now"], rows, empty_text)]
+    );
     out
 }
 
-fn refusals(figures: &Figures) -> Html {
+fn rejected_requests(metrics: &MetricsSnapshot) -> Html {
     let mut rows = Vec::new();
-    let mut add = |why: &str, detail: &str, count: f64| {
+    let mut add = |category: &str, detail: &str, count: f64| {
         if count > 0.0 {
             let mut out = Html::new();
-            html!(out, "<tr><td data-label=\"Why\">" (why) " <code>" (detail)
-                "</code></td><td data-label=\"Count\" class=\"n\">" (figure(count)) "</td></tr>");
+            html!(out, "<tr><td data-label=\"Reason\">" (category) " <code>" (detail)
+                "</code></td><td data-label=\"Count\" class=\"n\">" (format_count(count)) "</td></tr>");
             rows.push(out);
         }
     };
     add(
         "rate limit",
         "rate_limited",
-        figures.sum("interzone_rate_limited_total"),
+        metrics.sum("interzone_rate_limited_total"),
     );
-    for ([reason], count) in figures.by("interzone_auth_refusals_total", ["reason"]) {
+    for ([reason], count) in metrics.group_by("interzone_auth_failures_total", ["reason"]) {
         add("token", &reason, count);
     }
-    for ([reason], count) in figures.by("interzone_requests_turned_away_total", ["reason"]) {
-        add("turned away", &reason, count);
+    for ([reason], count) in metrics.group_by("interzone_requests_rejected_total", ["reason"]) {
+        add("rejected", &reason, count);
     }
-    table(None, &["Why", "Count"], rows, "Nobody was refused.")
+    table(None, &["Reason", "Count"], rows, "No rejected requests.")
 }
 
-fn wrong(figures: &Figures) -> Html {
-    let calls = figures.by("interzone_requests_total", ["method", "outcome"]);
-    let bad = calls
+fn failed_calls(metrics: &MetricsSnapshot) -> Html {
+    let calls = metrics.group_by("interzone_requests_total", ["method", "outcome"]);
+    let failed = calls
         .iter()
         .filter(|([_, outcome], _)| !["ok", "streaming"].contains(&outcome.as_str()));
-    let mut bad: Vec<_> = bad.collect();
-    bad.sort_by(|a, b| b.1.total_cmp(a.1));
-    let rows = bad.into_iter().map(|([method, outcome], count)| {
+    let mut failed: Vec<_> = failed.collect();
+    failed.sort_by(|a, b| b.1.total_cmp(a.1));
+    let rows = failed.into_iter().map(|([method, outcome], count)| {
         let mut out = Html::new();
         html!(out, "<tr><td data-label=\"Method\"><code>" (method)
             "</code></td><td data-label=\"Outcome\">" (outcome)
-            "</td><td data-label=\"Count\" class=\"n\">" (figure(*count)) "</td></tr>");
+            "</td><td data-label=\"Count\" class=\"n\">" (format_count(*count)) "</td></tr>");
         out
     });
-    table(None, &["Method", "Outcome", "Count"], rows, "None did.")
+    table(None, &["Method", "Outcome", "Count"], rows, "None.")
 }
 
 fn limits(console: &Console) -> Html {
     let limits = &console.zone.limits;
-    let count = |value: usize| number(u64::try_from(value).unwrap_or(u64::MAX));
+    let count = |value: usize| format_number(u64::try_from(value).unwrap_or(u64::MAX));
     let mut out = Html::new();
     html!(out, "<dl class=\"facts\">");
     for (name, value) in [
         (
-            "Body of a request",
-            bytes(u64::try_from(limits.body).unwrap_or(u64::MAX)),
+            "Request body",
+            format_bytes(u64::try_from(limits.body_bytes).unwrap_or(u64::MAX)),
         ),
-        ("Messages of a batch", count(console.zone.batch)),
+        ("Messages per batch", count(console.zone.batch_limit)),
         ("Connections", count(limits.connections)),
-        ("Requests at once", count(limits.requests)),
-        ("Watches of one caller", count(limits.watches)),
-        ("Time for an answer", roughly(limits.request_time)),
+        ("Concurrent requests", count(limits.requests)),
+        ("Watches per caller", count(limits.watches_per_principal)),
+        ("Request timeout", duration_short(limits.request_timeout)),
     ] {
         html!(out, "<div><dt>" (name) "</dt><dd>" (value) "</dd></div>");
     }

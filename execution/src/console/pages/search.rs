@@ -1,162 +1,177 @@
-//! Finding something by any name that it has: a task, a stream, a request, a caller.
+//! Search for a task, stream, request, conversation or caller by id or name.
 
-use super::talks::talk_table;
-use super::{Asked, asking, card, pair_table, segment, task_table};
+use super::conversations::conversation_table;
+use super::{QueryParams, card, path_segment, query_string, request_table, task_table};
 use crate::console::Console;
-use crate::console::feed::counts::query;
-use crate::console::guard::Visitor;
+use crate::console::auth_middleware::SignedInUser;
 use crate::console::html::{Html, html};
-use crate::console::layout::{self, Problem};
+use crate::console::layout::{self, PageError};
+use crate::console::live::counts::tasks_in_states;
 use crate::console::sign_in::see_other;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use interzone_hub::ports::{Pair, PairQuery};
-use interzone_hub::{TalkQuery, TaskQuery};
+use interzone_hub::ports::{RequestLogEntry, RequestQuery};
+use interzone_hub::{ConversationQuery, TaskQuery};
 use interzone_protocol::vocab::{ContextId, PrincipalId, StreamId, TaskId};
 use std::sync::Arc;
 
-const ROWS: usize = 25;
-/// How many of one name are shown.
-const NAMESAKES: usize = 5;
+const MAX_ROWS: usize = 25;
+/// Maximum number of clients of the same name.
+const MAX_SAME_NAME: usize = 5;
 
 /// `GET /console/search?q=…`.
 pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
-    Extension(visitor): Extension<Arc<Visitor>>,
+    Extension(visitor): Extension<Arc<SignedInUser>>,
     uri: Uri,
 ) -> Response {
-    let asked = Asked::of(&uri);
-    let Some(wanted) = asked.get("q") else {
+    let params = QueryParams::from_uri(&uri);
+    let Some(text) = params.get("q") else {
         return see_other("/console/tasks");
     };
-    match find(&console, wanted).await {
-        Ok(Found::There(address)) => see_other(&address),
-        Ok(Found::Page(body)) => layout::page(&console, &visitor, "", "Search", Ok(body)),
-        Err(problem) => layout::problem(&console, Some(&visitor), &problem),
+    match find(&console, text).await {
+        Ok(SearchResult::Redirect(address)) => see_other(&address),
+        Ok(SearchResult::Page(body)) => layout::page(&console, &visitor, "", "Search", Ok(body)),
+        Err(problem) => layout::error_page(&console, Some(&visitor), &problem),
     }
 }
 
-enum Found {
-    There(String),
+enum SearchResult {
+    Redirect(String),
     Page(Html),
 }
 
-async fn find(console: &Console, wanted: &str) -> Result<Found, Problem> {
+async fn find(console: &Console, text: &str) -> Result<SearchResult, PageError> {
     let hub = &console.zone.hub;
     let store = hub.store();
-    let conversation = match ContextId::new(wanted) {
+    let conversation = match ContextId::new(text) {
         Ok(context) => {
             let query = TaskQuery {
                 context_id: Some(context),
-                ..query(&[], ROWS)
+                ..tasks_in_states(&[], MAX_ROWS)
             };
             store.tasks(&query).await?
         }
         Err(_) => Vec::new(),
     };
-    // A conversation has the id of the task that it began with: if there are others in it, all of them are shown.
-    if let Ok(id) = TaskId::new(wanted)
+    // A conversation has the id of its first task: if it has other tasks, all are shown.
+    if let Ok(id) = TaskId::new(text)
         && store.task(&id).await?.is_some()
         && conversation.iter().all(|task| task.id == id)
     {
-        return Ok(Found::There(format!("/console/tasks/{}", segment(wanted))));
-    }
-    if let Ok(id) = StreamId::new(wanted)
-        && store.stream(&id).await?.is_some()
-    {
-        return Ok(Found::There(format!(
-            "/console/streams/{}",
-            segment(wanted)
+        return Ok(SearchResult::Redirect(format!(
+            "/console/tasks/{}",
+            path_segment(text)
         )));
     }
-    if let Some(log) = &console.zone.pairs {
-        log.settled().await;
+    if let Ok(id) = StreamId::new(text)
+        && store.stream(&id).await?.is_some()
+    {
+        return Ok(SearchResult::Redirect(format!(
+            "/console/streams/{}",
+            path_segment(text)
+        )));
     }
-    let by_name = pairs(console, |query| query.correlation = Some(wanted.to_owned())).await?;
+    if let Some(log) = &console.zone.request_log {
+        log.flushed().await;
+    }
+    let by_correlation = find_requests(console, |query| {
+        query.correlation_id = Some(text.to_owned())
+    })
+    .await?;
     let mut by_id = Vec::new();
-    for id in ids(wanted) {
-        by_id.extend(pairs(console, |query| query.id = Some(id.clone())).await?);
+    for id in request_ids(text) {
+        by_id.extend(find_requests(console, |query| query.id = Some(id.clone())).await?);
     }
-    let mut found = Vec::new();
-    for id in console.names.meant(wanted).into_iter().take(NAMESAKES) {
+    let mut task_lists = Vec::new();
+    for id in console.names.resolve(text).into_iter().take(MAX_SAME_NAME) {
         let Ok(owner) = PrincipalId::new(&id) else {
             continue;
         };
         let query = TaskQuery {
             owner: Some(owner),
-            ..query(&[], ROWS)
+            ..tasks_in_states(&[], MAX_ROWS)
         };
-        let title = match id == wanted {
+        let title = match id == text {
             true => "Tasks of this user".to_owned(),
-            false => format!("Tasks of {} ({id})", console.names.called(&id)),
+            false => format!("Tasks of {} ({id})", console.names.display_name(&id)),
         };
-        found.push((title, Some(id), store.tasks(&query).await?));
+        task_lists.push((title, Some(id), store.tasks(&query).await?));
     }
     let title = "Tasks of this conversation".to_owned();
-    found.push((title, None, conversation));
-    let talks = TalkQuery {
-        user: Some(wanted.to_owned()),
+    task_lists.push((title, None, conversation));
+    let conversation_query = ConversationQuery {
+        user: Some(text.to_owned()),
         before: None,
-        limit: ROWS,
+        limit: MAX_ROWS,
     };
-    let talks = store.conversations(&talks).await?.found;
+    let conversations = store
+        .conversations(&conversation_query)
+        .await?
+        .conversations;
     let mut out = Html::new();
-    html!(out, "<h1>Search</h1><p class=\"lead\">For <strong>" (wanted) "</strong></p>");
-    let mut any = false;
-    for (title, pairs) in [
-        ("Requests with this correlation id", by_name),
+    html!(out, "<h1>Search</h1><p class=\"lead\">For <strong>" (text) "</strong></p>");
+    let mut has_results = false;
+    for (title, requests) in [
+        ("Requests with this correlation id", by_correlation),
         ("Requests with this id", by_id),
     ] {
-        if !pairs.is_empty() {
-            any = true;
-            out.put(&card(title, &pair_table(&console.names, &pairs, true, "")));
+        if !requests.is_empty() {
+            has_results = true;
+            out.put(&card(
+                title,
+                &request_table(&console.names, &requests, true, ""),
+            ));
         }
     }
-    for (title, owner, tasks) in found {
+    for (title, owner, tasks) in task_lists {
         if tasks.is_empty() {
             continue;
         }
-        any = true;
+        has_results = true;
         out.put(&card(
             &title,
             &task_table(&console.names, &tasks, hub.now(), None, ""),
         ));
         if let Some(owner) = owner {
-            let all = asking(&[("owner", Some(&owner))]);
+            let all = query_string(&[("owner", Some(&owner))]);
             html!(out, "<p><a href=\"/console/tasks" (all) "\">All tasks of this user</a></p>");
         }
     }
-    if !talks.is_empty() {
-        any = true;
-        let table = talk_table(&talks, hub.now(), "");
+    if !conversations.is_empty() {
+        has_results = true;
+        let table = conversation_table(&conversations, hub.now(), "");
         out.put(&card("Conversations in which this user asked", &table));
-        let all = asking(&[("user", Some(wanted))]);
+        let all = query_string(&[("user", Some(text))]);
         html!(out, "<p><a href=\"/console/conversations" (all) "\">All conversations of this user</a></p>");
     }
-    if !any {
-        html!(out, "<section class=\"card\"><p>Nothing has this name. A task, stream, conversation, request or "
-            "correlation id must be whole, and so must the name of a client or user.</p></section>");
+    if !has_results {
+        html!(out, "<section class=\"card\"><p>No results. Task, stream, conversation, request and correlation "
+            "ids and the names of clients and users must match exactly.</p></section>");
     }
-    Ok(Found::Page(out))
+    Ok(SearchResult::Page(out))
 }
 
-async fn pairs(console: &Console, ask: impl FnOnce(&mut PairQuery)) -> Result<Vec<Pair>, Problem> {
-    let mut query = PairQuery {
-        limit: ROWS,
-        ..PairQuery::default()
+async fn find_requests(
+    console: &Console,
+    set_filter: impl FnOnce(&mut RequestQuery),
+) -> Result<Vec<RequestLogEntry>, PageError> {
+    let mut query = RequestQuery {
+        limit: MAX_ROWS,
+        ..RequestQuery::default()
     };
-    ask(&mut query);
-    Ok(console.zone.hub.store().pairs(&query).await?)
+    set_filter(&mut query);
+    Ok(console.zone.hub.store().find_requests(&query).await?)
 }
 
-/// What somebody may mean by an id: a number, or a string.
-fn ids(wanted: &str) -> Vec<String> {
+/// JSON forms of a request id: a number, a string.
+fn request_ids(text: &str) -> Vec<String> {
     let mut ids = Vec::new();
-    if wanted.parse::<i64>().is_ok() {
-        ids.push(wanted.to_owned());
+    if text.parse::<i64>().is_ok() {
+        ids.push(text.to_owned());
     }
-    ids.extend(serde_json::to_string(wanted).ok());
+    ids.extend(serde_json::to_string(text).ok());
     ids
 }

@@ -1,12 +1,12 @@
-//! All tasks, by what they are, a page at a time.
+//! Paginated task list with filters.
 
-use super::{Asked, Shown, asking, task_table};
+use super::{ListFilter, QueryParams, query_string, task_table};
 use crate::console::Console;
-use crate::console::feed::counts::query;
-use crate::console::guard::Visitor;
+use crate::console::auth_middleware::SignedInUser;
+use crate::console::format::state_label;
 use crate::console::html::{Html, html};
-use crate::console::layout::{self, Problem};
-use crate::console::words::called;
+use crate::console::layout::{self, PageError};
+use crate::console::live::counts::tasks_in_states;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
@@ -15,59 +15,63 @@ use interzone_hub::{TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{AgentId, PrincipalId, TaskState};
 use std::sync::Arc;
 
-const ROWS: usize = 50;
-/// How many names are offered to choose from.
-const NAMES: usize = 100;
-/// Those that wait for a person, whatever for.
-const WAITING: &str = "waiting";
+const PAGE_SIZE: usize = 50;
+/// Maximum number of owner suggestions.
+const MAX_SUGGESTIONS: usize = 100;
+/// Filter value for all states that wait for input or sign-in.
+const WAITING_FILTER: &str = "waiting";
 
 /// `GET /console/tasks`.
 pub(in crate::console) async fn page(
     State(console): State<Arc<Console>>,
-    Extension(visitor): Extension<Arc<Visitor>>,
+    Extension(visitor): Extension<Arc<SignedInUser>>,
     uri: Uri,
 ) -> Response {
-    let body = body(&console, &visitor, &Asked::of(&uri)).await;
+    let body = body(&console, &visitor, &QueryParams::from_uri(&uri)).await;
     layout::page(&console, &visitor, "/console/tasks", "Tasks", body)
 }
 
-async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Html, Problem> {
+async fn body(
+    console: &Console,
+    visitor: &SignedInUser,
+    params: &QueryParams,
+) -> Result<Html, PageError> {
     let hub = &console.zone.hub;
     let mut out = Html::new();
-    html!(out, "<h1>Tasks</h1>"[filters(console, asked)]);
-    let states = match asked.get("state") {
-        Some(WAITING) => vec![TaskState::InputRequired, TaskState::AuthRequired],
+    html!(out, "<h1>Tasks</h1>"[filters(console, params)]);
+    let states = match params.get("state") {
+        Some(WAITING_FILTER) => vec![TaskState::InputRequired, TaskState::AuthRequired],
         Some(name) => match TaskState::from_name(name) {
             Some(state) => vec![state],
-            // To show all would look as if they were in a state of this name.
+            // Showing all tasks would suggest that they are in this state.
             None => {
-                html!(out, "<section class=\"card\"><p>No state is called “" (name)
-                    "”. Choose one of those above.</p></section>");
+                html!(out, "<section class=\"card\"><p>Unknown state “" (name)
+                    "”. Choose one above.</p></section>");
                 return Ok(out);
             }
         },
         None => Vec::new(),
     };
-    let owner = match asked.get("owner").map(|word| console.names.meant(word)) {
+    let owner = match params.get("owner").map(|text| console.names.resolve(text)) {
         None => None,
         Some(owners) => match owners.as_slice() {
             [owner] => Some(owner.clone()),
             owners => {
-                out.put(&which(asked, owners));
+                out.put(&owner_choices(params, owners));
                 return Ok(out);
             }
         },
     };
-    // What cannot be a name is nobody's.
-    let by = owner.as_deref().map(PrincipalId::new).transpose();
-    let agent = asked.get("agent").map(AgentId::new).transpose();
-    let tasks = match (by, agent) {
+    // An invalid id matches no task.
+    let owner_id = owner.as_deref().map(PrincipalId::new).transpose();
+    let agent = params.get("agent").map(AgentId::new).transpose();
+    let tasks = match (owner_id, agent) {
         (Ok(owner), Ok(agent)) => {
             let query = TaskQuery {
                 owner,
                 agent,
-                after: asked.get("after").and_then(TaskCursor::from_token),
-                ..query(&states, ROWS)
+                after: params.get("after").and_then(TaskCursor::from_token),
+                ..tasks_in_states(&states, PAGE_SIZE)
             };
             hub.list_tasks(&visitor.caller, query).await?
         }
@@ -76,81 +80,87 @@ async fn body(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Htm
             next: None,
         },
     };
-    let shown = Shown {
-        of: "tasks",
-        first: asked.get("after").is_none(),
-        states: states.into_iter().map(called).collect(),
-        agent: asked.get("agent"),
+    let filter = ListFilter {
+        resource: "tasks",
+        is_first_page: params.get("after").is_none(),
+        states: states.into_iter().map(state_label).collect(),
+        agent: params.get("agent"),
         owner: owner.as_deref(),
     };
-    let none = "No task is like this.";
-    let table = task_table(&console.names, &tasks.tasks, hub.now(), Some("list"), none);
-    html!(out, "<section class=\"card\" id=\"list\" tabindex=\"-1\"" [shown.written()] [table]
+    let empty_text = "No matching tasks.";
+    let table = task_table(
+        &console.names,
+        &tasks.tasks,
+        hub.now(),
+        Some("list"),
+        empty_text,
+    );
+    html!(out, "<section class=\"card\" id=\"list\" tabindex=\"-1\"" [filter.render_header()] [table]
         "<nav class=\"turn\" aria-label=\"Pages\">");
-    if asked.get("after").is_some() {
-        html!(out, "<a class=\"button\" href=\"/console/tasks" (given(asked, asked.get("owner"), None))
+    if params.get("after").is_some() {
+        html!(out, "<a class=\"button\" href=\"/console/tasks" (list_query(params, params.get("owner"), None))
             "\">Newest</a>");
     }
     if let Some(next) = tasks.next {
-        let next = given(asked, asked.get("owner"), Some(&next.to_token()));
+        let next = list_query(params, params.get("owner"), Some(&next.to_token()));
         html!(out, "<a class=\"button\" rel=\"next\" href=\"/console/tasks" (next) "\">Older</a>");
     }
     html!(out, "</nav></section>");
     Ok(out)
 }
 
-/// The end of the address of this list, of somebody and from somewhere on.
-fn given(asked: &Asked, owner: Option<&str>, after: Option<&str>) -> String {
-    asking(&[
-        ("state", asked.get("state")),
-        ("agent", asked.get("agent")),
+/// Query string of this list for an owner and a cursor.
+fn list_query(params: &QueryParams, owner: Option<&str>, after: Option<&str>) -> String {
+    query_string(&[
+        ("state", params.get("state")),
+        ("agent", params.get("agent")),
         ("owner", owner),
         ("after", after),
     ])
 }
 
-/// What is shown where several have the name that was asked for.
-fn which(asked: &Asked, owners: &[String]) -> Html {
+/// List of the clients that share the requested name.
+fn owner_choices(params: &QueryParams, owners: &[String]) -> Html {
     let mut out = Html::new();
-    html!(out, "<section class=\"card\"><h2>" (owners.len()) " clients are called "
-        (asked.get("owner").unwrap_or_default()) "</h2><ul class=\"which\">");
-    for owner in owners.iter().take(ROWS) {
-        let theirs = given(asked, Some(owner), None);
-        html!(out, "<li><a class=\"id\" href=\"/console/tasks" (theirs) "\">" (owner) "</a></li>");
+    html!(out, "<section class=\"card\"><h2>" (owners.len()) " clients are named "
+        (params.get("owner").unwrap_or_default()) "</h2><ul class=\"which\">");
+    for owner in owners.iter().take(PAGE_SIZE) {
+        let query = list_query(params, Some(owner), None);
+        html!(out, "<li><a class=\"id\" href=\"/console/tasks" (query) "\">" (owner) "</a></li>");
     }
     html!(out, "</ul></section>");
     out
 }
 
-fn filters(console: &Console, asked: &Asked) -> Html {
+fn filters(console: &Console, params: &QueryParams) -> Html {
     let mut out = Html::new();
     html!(out, "<form class=\"filters\" action=\"/console/tasks\">"
         "<label>State <select name=\"state\"><option value=\"\">Any</option>");
-    let option = |out: &mut Html, value: &str, word: &str, chosen: Option<&str>| {
+    let option = |out: &mut Html, value: &str, label: &str, selected: Option<&str>| {
         html!(out, "<option value=\"" (value) "\"");
-        if chosen == Some(value) {
+        if selected == Some(value) {
             html!(out, " selected");
         }
-        html!(out, ">" (word) "</option>");
+        html!(out, ">" (label) "</option>");
     };
-    let chosen = asked.get("state");
+    let selected = params.get("state");
     for state in TaskState::ALL {
-        option(&mut out, state.name(), called(state), chosen);
+        option(&mut out, state.name(), state_label(state), selected);
     }
-    option(&mut out, WAITING, "Waits for a person", chosen);
+    option(&mut out, WAITING_FILTER, "Waiting for input", selected);
     html!(
         out,
         "</select></label><label>Agent <select name=\"agent\"><option value=\"\">Any</option>"
     );
     for agent in console.zone.hub.agents().iter() {
         let id = agent.info().id.as_str();
-        option(&mut out, id, id, asked.get("agent"));
+        option(&mut out, id, id, params.get("agent"));
     }
     html!(out, "</select></label><label>Owner <input name=\"owner\" maxlength=\"256\" value=\""
-        (asked.get("owner").unwrap_or_default())
+        (params.get("owner").unwrap_or_default())
         "\" placeholder=\"name or id\" autocomplete=\"off\" list=\"owners\"></label>"
         "<button>Show</button><datalist id=\"owners\">");
-    for name in console.names.to_choose(NAMES) {
+    for name in console.names.suggestions(MAX_SUGGESTIONS) {
         html!(out, "<option value=\"" (name) "\"></option>");
     }
     html!(out, "</datalist></form>");

@@ -1,20 +1,23 @@
-//! The text of Word documents: paragraphs and tables in their order, then notes.
+//! Text of Word documents: paragraphs and tables in document order, then notes.
 
-use super::Out;
-use super::office::Package;
-use super::xml::paragraphs;
-use crate::files::Problem;
+use super::TextSink;
+use super::office::OfficePackage;
+use super::xml::extract_paragraphs;
+use crate::files::FileProblem;
 
-/// What of a document is not its text: the same once more for older programs, and how paragraphs look.
-const SKIPPED: [&str; 2] = ["Fallback", "pPr"];
+/// Elements that are not text: fallback copies for older programs, and paragraph formatting.
+const SKIPPED_ELEMENTS: [&str; 2] = ["Fallback", "pPr"];
 
-pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Problem> {
-    let main = package.main_part("word/document.xml")?;
-    paragraphs(&main, &SKIPPED, out)?;
+pub(super) fn extract(
+    package: &mut OfficePackage<'_>,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let main = package.required_part("word/document.xml")?;
+    extract_paragraphs(&main, &SKIPPED_ELEMENTS, out)?;
     for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
         if let Some(part) = package.part(notes)? {
-            out.line();
-            paragraphs(&part, &SKIPPED, out)?;
+            out.end_line();
+            extract_paragraphs(&part, &SKIPPED_ELEMENTS, out)?;
         }
     }
     Ok(())

@@ -1,81 +1,81 @@
-//! Office documents as packages: zip archives whose parts are unpacked one at a time and counted.
+//! Office documents as packages: zip archives whose parts are unpacked one at a time, with limits.
 //!
-//! What an archive says of the sizes of its parts is not believed. Archives within archives stay shut.
+//! Sizes declared in the archive are not trusted. Nested archives are not opened.
 
-use super::xml::{Node, walk};
-use crate::files::{InputRules, Kind, Problem};
+use super::xml::{XmlNode, walk};
+use crate::files::{FileKind, FileProblem, InputRules};
 use std::collections::HashMap;
 use std::io::{Cursor, Read};
 use zip::ZipArchive;
 
-/// Below this a part may be packed as tightly as it likes.
-const SMALL: u64 = 1024 * 1024;
+/// Parts up to this unpacked size are exempt from the limit on the compression ratio.
+const RATIO_EXEMPT_BYTES: u64 = 1024 * 1024;
 
-/// How much is unpacked between two looks at the count.
-const STEP: usize = 64 * 1024;
+/// Unpack buffer size; the limits are checked after each buffer.
+const UNPACK_BUFFER_BYTES: usize = 64 * 1024;
 
 /// An Office document.
-pub(in crate::files) struct Package<'a> {
+pub(in crate::files) struct OfficePackage<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     /// Bytes that may still be unpacked.
-    left: u64,
+    remaining: u64,
     ratio: u64,
 }
 
-impl<'a> Package<'a> {
-    /// Opens an archive, and unpacks nothing.
-    pub(in crate::files) fn open(bytes: &'a [u8], rules: &InputRules) -> Result<Self, Problem> {
-        let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|_| Problem::Damaged)?;
+impl<'a> OfficePackage<'a> {
+    /// Opens an archive without unpacking anything.
+    pub(in crate::files) fn open(bytes: &'a [u8], rules: &InputRules) -> Result<Self, FileProblem> {
+        let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|_| FileProblem::Damaged)?;
         if zip.len() > rules.entries {
-            return Err(Problem::Bomb);
+            return Err(FileProblem::Bomb);
         }
-        // Readers would differ about which of two parts with one name counts.
+        // Readers differ about which of two parts with the same name counts.
         if zip.has_duplicate_names() {
-            return Err(Problem::Damaged);
+            return Err(FileProblem::Damaged);
         }
         for index in 0..zip.len() {
-            let entry = zip.by_index_raw(index).map_err(|_| Problem::Damaged)?;
+            let entry = zip.by_index_raw(index).map_err(|_| FileProblem::Damaged)?;
             if entry.encrypted() {
-                return Err(Problem::Encrypted);
+                return Err(FileProblem::Encrypted);
             }
         }
         Ok(Self {
             zip,
-            left: rules.unpacked_bytes,
+            remaining: rules.unpacked_bytes,
             ratio: rules.unpacked_ratio,
         })
     }
 
-    /// What kind of document it is, by its main part; nothing if it is none.
-    pub(in crate::files) fn kind(&self) -> Option<Kind> {
+    /// Returns the kind of document by its main part, or `None` if it is not one.
+    pub(in crate::files) fn kind(&self) -> Option<FileKind> {
         let has = |name: &str| self.zip.index_for_name(name).is_some();
         let kinds = [
-            ("word/document.xml", Kind::Docx),
-            ("xl/workbook.xml", Kind::Xlsx),
-            ("ppt/presentation.xml", Kind::Pptx),
+            ("word/document.xml", FileKind::Docx),
+            ("xl/workbook.xml", FileKind::Xlsx),
+            ("ppt/presentation.xml", FileKind::Pptx),
         ];
         let mut found = kinds.iter().filter(|(part, _)| has(part));
         let (_, kind) = found.next()?;
-        // Whoever is two things at once is none.
+        // A package with two main parts is ambiguous.
         (has("[Content_Types].xml") && found.next().is_none()).then_some(*kind)
     }
 
-    /// Whether there are programs in it.
+    /// Returns true if it contains macros.
     pub(in crate::files) fn has_macros(&self) -> bool {
         let mut names = self.zip.file_names().flatten();
         names.any(|name| name.to_ascii_lowercase().ends_with("vbaproject.bin"))
     }
 
-    /// Unpacks everything into nowhere, to see how much it is.
-    pub(in crate::files) fn measure(&mut self) -> Result<(), Problem> {
+    /// Unpacks everything without storing it, to enforce the limits.
+    pub(in crate::files) fn check_unpacked_size(&mut self) -> Result<(), FileProblem> {
         for index in 0..self.zip.len() {
             self.unpack(index, |_| {})?;
         }
         Ok(())
     }
 
-    /// A part of the document that is XML; nothing if there is no such part.
-    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, Problem> {
+    /// Returns an XML part of the document, or `None` if there is no such part.
+    pub(super) fn part(&mut self, name: &str) -> Result<Option<String>, FileProblem> {
         let Some(index) = self.zip.index_for_name(name) else {
             return Ok(None);
         };
@@ -86,58 +86,60 @@ impl<'a> Package<'a> {
                 let rest = bytes.get(mark..).unwrap_or_default();
                 encoding.decode_without_bom_handling(rest).0.into_owned()
             }
-            None => String::from_utf8(bytes).map_err(|_| Problem::Damaged)?,
+            None => String::from_utf8(bytes).map_err(|_| FileProblem::Damaged)?,
         };
         Ok(Some(text))
     }
 
-    /// A part that must be there.
-    pub(super) fn main_part(&mut self, name: &str) -> Result<String, Problem> {
-        self.part(name)?.ok_or(Problem::Damaged)
+    /// Returns a part that must exist.
+    pub(super) fn required_part(&mut self, name: &str) -> Result<String, FileProblem> {
+        self.part(name)?.ok_or(FileProblem::Damaged)
     }
 
-    fn unpack(&mut self, index: usize, mut take: impl FnMut(&[u8])) -> Result<(), Problem> {
-        let mut entry = self.zip.by_index(index).map_err(|_| Problem::Damaged)?;
+    fn unpack(&mut self, index: usize, mut consume: impl FnMut(&[u8])) -> Result<(), FileProblem> {
+        let mut entry = self.zip.by_index(index).map_err(|_| FileProblem::Damaged)?;
         let packed = entry.compressed_size();
-        let most = packed.saturating_mul(self.ratio).max(SMALL);
-        let mut buffer = vec![0; STEP];
+        let max = packed.saturating_mul(self.ratio).max(RATIO_EXEMPT_BYTES);
+        let mut buffer = vec![0; UNPACK_BUFFER_BYTES];
         let mut count: u64 = 0;
         loop {
             let read = match entry.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(read) => read,
-                Err(_) => return Err(Problem::Damaged),
+                Err(_) => return Err(FileProblem::Damaged),
             };
             count += u64::try_from(read).unwrap_or(u64::MAX);
-            self.left = self
-                .left
+            self.remaining = self
+                .remaining
                 .checked_sub(u64::try_from(read).unwrap_or(u64::MAX))
-                .ok_or(Problem::Bomb)?;
-            if count > most {
-                return Err(Problem::Bomb);
+                .ok_or(FileProblem::Bomb)?;
+            if count > max {
+                return Err(FileProblem::Bomb);
             }
-            take(buffer.get(..read).unwrap_or_default());
+            consume(buffer.get(..read).unwrap_or_default());
         }
     }
 
-    /// What the relations of a part lead to: the target by id, with its type. Targets outside of the
-    /// document are left out.
-    pub(super) fn relations(&mut self, part: &str) -> Result<HashMap<String, Relation>, Problem> {
+    /// Returns the relationships of a part by id. Targets outside of the document are omitted.
+    pub(super) fn relationships(
+        &mut self,
+        part: &str,
+    ) -> Result<HashMap<String, Relationship>, FileProblem> {
         let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
         let mut found = HashMap::new();
         let Some(document) = self.part(&format!("{folder}/_rels/{name}.rels"))? else {
             return Ok(found);
         };
         walk(&document, |node| {
-            if let Node::Start(element) = node
+            if let XmlNode::Start(element) = node
                 && element.name() == "Relationship"
                 && element.attribute("TargetMode").as_deref() != Some("External")
                 && let (Some(id), Some(target)) =
                     (element.attribute("Id"), element.attribute("Target"))
             {
                 let kind = element.attribute("Type").unwrap_or_default();
-                let target = resolved(folder, &target);
-                found.insert(id, Relation { kind, target });
+                let target = resolve_target(folder, &target);
+                found.insert(id, Relationship { kind, target });
             }
             Ok(true)
         })?;
@@ -145,16 +147,16 @@ impl<'a> Package<'a> {
     }
 }
 
-/// Where a relation leads.
-pub(super) struct Relation {
-    /// Its type, a URL whose last segment tells.
+/// A relationship of a part.
+pub(super) struct Relationship {
+    /// Its type, a URL whose last segment identifies it.
     pub(super) kind: String,
     /// The name of the part.
     pub(super) target: String,
 }
 
-/// The name of a part, as another part in this folder spells it.
-fn resolved(folder: &str, target: &str) -> String {
+/// Resolves the name of a part relative to a folder.
+fn resolve_target(folder: &str, target: &str) -> String {
     let mut path: Vec<&str> = match target.starts_with('/') {
         true => Vec::new(),
         false => folder.split('/').collect(),

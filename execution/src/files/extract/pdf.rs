@@ -1,59 +1,63 @@
-//! The text of PDF documents, page by page. Pictures are never unpacked.
+//! Text of PDF documents, page by page. Images are never unpacked.
 
 mod page;
 
-use super::Out;
-use crate::files::{InputRules, Problem};
+use super::TextSink;
+use crate::files::{FileProblem, InputRules};
 use lopdf::{DecompressError, Document, Error, LoadOptions};
-use page::Fonts;
+use page::FontCache;
 
-/// How much one stream of a page, a font or the document's own tables may unpack to.
-const STREAM: usize = 8 * 1024 * 1024;
+/// Maximum unpacked size of a stream of a page, a font or the document's own tables.
+const MAX_STREAM_BYTES: usize = 8 * 1024 * 1024;
 
-/// Whether a dictionary says how the document is encrypted. Such a dictionary is never packed itself, so it
-/// is found without parsing the document.
+/// Returns true if the document has an encryption dictionary. The dictionary is never compressed itself, so it is
+/// found without parsing the document.
 pub(in crate::files) fn is_encrypted(bytes: &[u8]) -> bool {
     let mut names = bytes.split(|byte| *byte == b'/').skip(1);
     names.any(|rest| is_name(rest, b"Encrypt"))
 }
 
-pub(super) fn read(bytes: &[u8], rules: &InputRules, out: &mut Out) -> Result<(), Problem> {
+pub(super) fn extract(
+    bytes: &[u8],
+    rules: &InputRules,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
     if is_encrypted(bytes) {
-        return Err(Problem::Encrypted);
+        return Err(FileProblem::Encrypted);
     }
     let options = LoadOptions {
-        max_decompressed_size: Some(STREAM),
+        max_decompressed_size: Some(MAX_STREAM_BYTES),
         ..LoadOptions::default()
     };
     let document =
-        Document::load_mem_with_options(bytes, options).map_err(|error| problem(&error))?;
+        Document::load_mem_with_options(bytes, options).map_err(|error| to_problem(&error))?;
     if document.is_encrypted() || document.was_encrypted() {
-        return Err(Problem::Encrypted);
+        return Err(FileProblem::Encrypted);
     }
-    let mut left = usize::try_from(rules.unpacked_bytes).unwrap_or(usize::MAX);
-    let mut fonts = Fonts::default();
+    let mut remaining = usize::try_from(rules.unpacked_bytes).unwrap_or(usize::MAX);
+    let mut fonts = FontCache::default();
     for (number, page) in document.page_iter().enumerate() {
         if number >= rules.pages {
-            return Err(Problem::Bomb);
+            return Err(FileProblem::Bomb);
         }
         if out.is_full() {
             break;
         }
-        page::read(&document, page, &mut fonts, &mut left, out)?;
-        out.line();
+        page::extract(&document, page, &mut fonts, &mut remaining, out)?;
+        out.end_line();
     }
     Ok(())
 }
 
-fn problem(error: &Error) -> Problem {
+fn to_problem(error: &Error) -> FileProblem {
     match error {
-        Error::Decompress(DecompressError::MemoryLimitExceeded { .. }) => Problem::Bomb,
-        Error::Decryption(_) | Error::InvalidPassword => Problem::Encrypted,
-        _ => Problem::Damaged,
+        Error::Decompress(DecompressError::MemoryLimitExceeded { .. }) => FileProblem::Bomb,
+        Error::Decryption(_) | Error::InvalidPassword => FileProblem::Encrypted,
+        _ => FileProblem::Damaged,
     }
 }
 
-/// Whether these bytes begin with a whole name. `#41` in a name means `A`.
+/// Returns true if the bytes begin with this complete name. `#41` in a name means `A`.
 fn is_name(bytes: &[u8], expected: &[u8]) -> bool {
     let mut rest = bytes;
     for letter in expected {

@@ -1,16 +1,19 @@
-//! The text of slides: each with its number, in the order in which they are shown, then its notes.
+//! Text of slides in presentation order, each with its number and followed by its notes.
 
-use super::Out;
-use super::office::Package;
-use super::xml::{Node, paragraphs, walk};
-use crate::files::Problem;
+use super::TextSink;
+use super::office::OfficePackage;
+use super::xml::{XmlNode, extract_paragraphs, walk};
+use crate::files::FileProblem;
 
-/// What of a slide is not its text: the same once more for older programs, how paragraphs look, and
-/// fields, which hold what changes by itself, such as the number of the slide.
-const SKIPPED: [&str; 3] = ["Fallback", "pPr", "fld"];
+/// Elements that are not text: fallback copies for older programs, paragraph formatting, and fields, whose content
+/// changes by itself, such as the slide number.
+const SKIPPED_ELEMENTS: [&str; 3] = ["Fallback", "pPr", "fld"];
 
-pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Problem> {
-    let slides = slides(package)?;
+pub(super) fn extract(
+    package: &mut OfficePackage<'_>,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let slides = slide_parts(package)?;
     for (number, slide) in (1_usize..).zip(slides) {
         if out.is_full() {
             break;
@@ -19,8 +22,10 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Probl
             continue;
         };
         let title = format!("[Slide {number}]");
-        out.section(&title, |out| paragraphs(&part, &SKIPPED, out))?;
-        let relations = package.relations(&slide)?;
+        out.section(&title, |out| {
+            extract_paragraphs(&part, &SKIPPED_ELEMENTS, out)
+        })?;
+        let relations = package.relationships(&slide)?;
         let notes = relations
             .values()
             .find(|relation| relation.kind.ends_with("/notesSlide"));
@@ -28,21 +33,23 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Probl
             && let Some(part) = package.part(&notes.target)?
         {
             let title = format!("[Notes of slide {number}]");
-            out.section(&title, |out| paragraphs(&part, &SKIPPED, out))?;
+            out.section(&title, |out| {
+                extract_paragraphs(&part, &SKIPPED_ELEMENTS, out)
+            })?;
         }
     }
     Ok(())
 }
 
-/// The slides in their order, as the presentation tells it.
-fn slides(package: &mut Package<'_>) -> Result<Vec<String>, Problem> {
-    let presentation = package.main_part("ppt/presentation.xml")?;
-    let relations = package.relations("ppt/presentation.xml")?;
+/// Returns the parts of the slides, in presentation order.
+fn slide_parts(package: &mut OfficePackage<'_>) -> Result<Vec<String>, FileProblem> {
+    let presentation = package.required_part("ppt/presentation.xml")?;
+    let relations = package.relationships("ppt/presentation.xml")?;
     let mut slides = Vec::new();
     walk(&presentation, |node| {
-        if let Node::Start(element) = node
+        if let XmlNode::Start(element) = node
             && element.name() == "sldId"
-            && let Some(id) = element.relation()
+            && let Some(id) = element.relationship_id()
             && let Some(relation) = relations.get(&id)
         {
             slides.push(relation.target.clone());

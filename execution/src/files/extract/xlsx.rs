@@ -1,39 +1,41 @@
-//! The text of workbooks: each sheet under its name, in the order of the workbook, a row a line, with
-//! tabs between cells.
+//! Text of workbooks: the sheets in workbook order, each under its name, one line per row, with tabs between cells.
 
-use super::Out;
-use super::office::Package;
-use super::xml::{Element, Node, walk};
-use crate::files::Problem;
+use super::TextSink;
+use super::office::OfficePackage;
+use super::xml::{XmlElement, XmlNode, walk};
+use crate::files::FileProblem;
 use std::collections::HashSet;
 
-/// The most cells that are left empty between two others. More are closed up.
-const GAP: usize = 64;
+/// Maximum number of tabs for a gap of empty cells; wider gaps are shortened.
+const MAX_EMPTY_CELLS: usize = 64;
 
-/// What all sheets share.
-struct Book {
+/// Data shared by all sheets.
+struct WorkbookData {
     strings: Vec<String>,
-    /// Which of the styles show a number as a date.
-    dates: Vec<bool>,
-    /// Days from the workbook's beginning of time to 1970.
+    /// True for each style that shows a number as a date.
+    date_styles: Vec<bool>,
+    /// Days from the workbook's epoch to 1970.
     epoch: f64,
 }
 
-pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Problem> {
-    let workbook = package.main_part("xl/workbook.xml")?;
-    let relations = package.relations("xl/workbook.xml")?;
+pub(super) fn extract(
+    package: &mut OfficePackage<'_>,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let workbook = package.required_part("xl/workbook.xml")?;
+    let relations = package.relationships("xl/workbook.xml")?;
     let (mut sheets, mut epoch) = (Vec::new(), 25_569.0);
     walk(&workbook, |node| {
-        if let Node::Start(element) = node {
+        if let XmlNode::Start(element) = node {
             match element.name() {
                 "workbookPr" => {
-                    let other = element.attribute("date1904");
-                    if matches!(other.as_deref(), Some("1" | "true")) {
+                    let date1904 = element.attribute("date1904");
+                    if matches!(date1904.as_deref(), Some("1" | "true")) {
                         epoch = 24_107.0;
                     }
                 }
                 "sheet" => {
-                    let target = element.relation().and_then(|id| relations.get(&id));
+                    let target = element.relationship_id().and_then(|id| relations.get(&id));
                     if let Some(target) = target {
                         let name = element.attribute("name").unwrap_or_default();
                         sheets.push((name, target.target.clone()));
@@ -50,16 +52,16 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Probl
         found.map(|relation| relation.target.clone())
     };
     let strings = match part("/sharedStrings") {
-        Some(part) => strings(&package.part(&part)?.ok_or(Problem::Damaged)?)?,
+        Some(part) => parse_shared_strings(&package.part(&part)?.ok_or(FileProblem::Damaged)?)?,
         None => Vec::new(),
     };
     let dates = match part("/styles") {
-        Some(part) => dates(&package.part(&part)?.unwrap_or_default())?,
+        Some(part) => parse_date_styles(&package.part(&part)?.unwrap_or_default())?,
         None => Vec::new(),
     };
-    let book = Book {
+    let book = WorkbookData {
         strings,
-        dates,
+        date_styles: dates,
         epoch,
     };
     for (name, target) in sheets {
@@ -67,71 +69,73 @@ pub(super) fn read(package: &mut Package<'_>, out: &mut Out) -> Result<(), Probl
             break;
         }
         if let Some(part) = package.part(&target)? {
-            out.section(&format!("[Sheet {name}]"), |out| sheet(&part, &book, out))?;
+            out.section(&format!("[Sheet {name}]"), |out| {
+                extract_sheet(&part, &book, out)
+            })?;
         }
     }
     Ok(())
 }
 
-/// The strings that cells name by number. How they are read aloud is left out.
-fn strings(document: &str) -> Result<Vec<String>, Problem> {
+/// Parses the shared strings. Phonetic guides are omitted.
+fn parse_shared_strings(document: &str) -> Result<Vec<String>, FileProblem> {
     let (mut strings, mut string) = (Vec::new(), String::new());
-    let (mut words, mut aloud) = (false, false);
+    let (mut in_text, mut in_phonetic) = (false, false);
     walk(document, |node| {
         match node {
-            Node::Start(element) => match element.name() {
+            XmlNode::Start(element) => match element.name() {
                 "si" => string.clear(),
-                "rPh" => aloud = true,
-                "t" => words = true,
+                "rPh" => in_phonetic = true,
+                "t" => in_text = true,
                 _ => {}
             },
-            Node::End("si") => strings.push(std::mem::take(&mut string)),
-            Node::End("rPh") => aloud = false,
-            Node::End("t") => words = false,
-            Node::Text(text) if words && !aloud => string.push_str(text),
-            Node::End(_) | Node::Text(_) => {}
+            XmlNode::End("si") => strings.push(std::mem::take(&mut string)),
+            XmlNode::End("rPh") => in_phonetic = false,
+            XmlNode::End("t") => in_text = false,
+            XmlNode::Text(text) if in_text && !in_phonetic => string.push_str(text),
+            XmlNode::End(_) | XmlNode::Text(_) => {}
         }
         Ok(true)
     })?;
     Ok(strings)
 }
 
-/// Which styles show dates.
-fn dates(document: &str) -> Result<Vec<bool>, Problem> {
-    let (mut custom, mut dates, mut inside) = (HashSet::new(), Vec::new(), false);
+/// Returns true for each cell style that shows dates.
+fn parse_date_styles(document: &str) -> Result<Vec<bool>, FileProblem> {
+    let (mut custom, mut dates, mut in_cell_styles) = (HashSet::new(), Vec::new(), false);
     walk(document, |node| {
         match node {
-            Node::Start(element) => match element.name() {
+            XmlNode::Start(element) => match element.name() {
                 "numFmt" => {
                     let code = element.attribute("formatCode").unwrap_or_default();
-                    if let Some(id) = number(element, "numFmtId")
-                        && is_date(&code)
+                    if let Some(id) = number_attribute(element, "numFmtId")
+                        && is_date_format(&code)
                     {
                         custom.insert(id);
                     }
                 }
-                "cellXfs" => inside = true,
-                "xf" if inside => {
-                    let id = number(element, "numFmtId").unwrap_or(0);
-                    let known = matches!(id, 14..=22 | 27..=36 | 45..=47 | 50..=58);
-                    dates.push(known || custom.contains(&id));
+                "cellXfs" => in_cell_styles = true,
+                "xf" if in_cell_styles => {
+                    let id = number_attribute(element, "numFmtId").unwrap_or(0);
+                    let is_builtin_date = matches!(id, 14..=22 | 27..=36 | 45..=47 | 50..=58);
+                    dates.push(is_builtin_date || custom.contains(&id));
                 }
                 _ => {}
             },
-            Node::End("cellXfs") => inside = false,
-            Node::End(_) | Node::Text(_) => {}
+            XmlNode::End("cellXfs") => in_cell_styles = false,
+            XmlNode::End(_) | XmlNode::Text(_) => {}
         }
         Ok(true)
     })?;
     Ok(dates)
 }
 
-fn number(element: &Element<'_>, name: &str) -> Option<u32> {
+fn number_attribute(element: &XmlElement<'_>, name: &str) -> Option<u32> {
     element.attribute(name)?.parse().ok()
 }
 
-/// Whether a number format shows a date: it has letters of one, outside of what is quoted.
-fn is_date(code: &str) -> bool {
+/// Returns true if a number format shows a date: it has date letters outside of quoted text.
+fn is_date_format(code: &str) -> bool {
     let (mut quoted, mut bracket, mut escaped) = (false, false, false);
     let code = code.split(';').next().unwrap_or_default();
     code.chars().any(|c| {
@@ -149,64 +153,71 @@ fn is_date(code: &str) -> bool {
     })
 }
 
-/// One cell, while it is read.
+/// The cell that is being read.
 #[derive(Default)]
-struct Cell {
+struct XlsxCell {
     column: usize,
     kind: String,
-    date: bool,
+    is_date: bool,
     value: String,
 }
 
-fn sheet(document: &str, book: &Book, out: &mut Out) -> Result<(), Problem> {
-    let (mut cell, mut next) = (Cell::default(), 0_usize);
-    let (mut words, mut aloud, mut begun) = (false, false, false);
+fn extract_sheet(
+    document: &str,
+    book: &WorkbookData,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let (mut cell, mut next_column) = (XlsxCell::default(), 0_usize);
+    let (mut in_text, mut in_phonetic, mut row_has_cells) = (false, false, false);
     walk(document, |node| {
         match node {
-            Node::Start(element) => match element.name() {
-                "row" => (next, begun) = (0, false),
+            XmlNode::Start(element) => match element.name() {
+                "row" => (next_column, row_has_cells) = (0, false),
                 "c" => {
-                    let place = element.attribute("r").and_then(|place| column(&place));
-                    let style = number(element, "s").and_then(|style| usize::try_from(style).ok());
-                    cell = Cell {
-                        column: place.unwrap_or(next),
+                    let position = element
+                        .attribute("r")
+                        .and_then(|place| parse_column(&place));
+                    let style = number_attribute(element, "s")
+                        .and_then(|style| usize::try_from(style).ok());
+                    cell = XlsxCell {
+                        column: position.unwrap_or(next_column),
                         kind: element.attribute("t").unwrap_or_default(),
-                        date: style
-                            .and_then(|style| book.dates.get(style))
+                        is_date: style
+                            .and_then(|style| book.date_styles.get(style))
                             .is_some_and(|date| *date),
                         value: String::new(),
                     };
                 }
-                "rPh" => aloud = true,
-                "v" | "t" => words = true,
+                "rPh" => in_phonetic = true,
+                "v" | "t" => in_text = true,
                 _ => {}
             },
-            Node::End(name) => match name {
+            XmlNode::End(name) => match name {
                 "c" => {
-                    let value = shown(&cell, book);
+                    let value = format_cell(&cell, book);
                     if !value.is_empty() {
-                        let gap = cell.column.saturating_sub(next).min(GAP);
-                        let tabs = gap + usize::from(begun);
+                        let gap = cell.column.saturating_sub(next_column).min(MAX_EMPTY_CELLS);
+                        let tabs = gap + usize::from(row_has_cells);
                         out.push(&"\t".repeat(tabs));
                         out.push(&value);
-                        begun = true;
-                        next = cell.column + 1;
+                        row_has_cells = true;
+                        next_column = cell.column + 1;
                     }
                 }
-                "row" => out.line(),
-                "rPh" => aloud = false,
-                "v" | "t" => words = false,
+                "row" => out.end_line(),
+                "rPh" => in_phonetic = false,
+                "v" | "t" => in_text = false,
                 _ => {}
             },
-            Node::Text(text) if words && !aloud => cell.value.push_str(text),
-            Node::Text(_) => {}
+            XmlNode::Text(text) if in_text && !in_phonetic => cell.value.push_str(text),
+            XmlNode::Text(_) => {}
         }
         Ok(!out.is_full())
     })
 }
 
-/// A cell as people see it, on one line.
-fn shown(cell: &Cell, book: &Book) -> String {
+/// Formats a cell as displayed, on one line.
+fn format_cell(cell: &XlsxCell, book: &WorkbookData) -> String {
     let value = match cell.kind.as_str() {
         "s" => {
             let index = cell.value.trim().parse::<usize>().ok();
@@ -215,31 +226,31 @@ fn shown(cell: &Cell, book: &Book) -> String {
         }
         "b" if cell.value.trim() == "1" => "TRUE".to_owned(),
         "b" => "FALSE".to_owned(),
-        "" | "n" if cell.date => match cell.value.trim().parse::<f64>() {
-            Ok(serial) => date(serial - book.epoch).unwrap_or_else(|| cell.value.clone()),
+        "" | "n" if cell.is_date => match cell.value.trim().parse::<f64>() {
+            Ok(serial) => format_date(serial - book.epoch).unwrap_or_else(|| cell.value.clone()),
             Err(_) => cell.value.clone(),
         },
         _ => cell.value.clone(),
     };
     if value.contains(['\n', '\r', '\t']) {
-        let words: Vec<&str> = value.split_whitespace().collect();
-        words.join(" ")
+        let parts: Vec<&str> = value.split_whitespace().collect();
+        parts.join(" ")
     } else {
         value
     }
 }
 
-/// The column of a place such as `AB12`, counted from zero.
-fn column(place: &str) -> Option<usize> {
-    let letters = place.bytes().take_while(u8::is_ascii_alphabetic);
+/// Parses the column of a cell reference such as `AB12`, counted from zero.
+fn parse_column(reference: &str) -> Option<usize> {
+    let letters = reference.bytes().take_while(u8::is_ascii_alphabetic);
     let column = letters.take(4).fold(0_usize, |column, letter| {
         column * 26 + usize::from(letter.to_ascii_uppercase() - b'A') + 1
     });
     column.checked_sub(1)
 }
 
-/// A date, and the time of day if there is one, from days since 1970.
-fn date(days: f64) -> Option<String> {
+/// Formats days since 1970 as a date, with the time of day if there is one.
+fn format_date(days: f64) -> Option<String> {
     if !(-100_000.0..3_000_000.0).contains(&days) {
         return None;
     }
@@ -249,11 +260,11 @@ fn date(days: f64) -> Option<String> {
     let (day, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // The calendar repeats every 146097 days; years begin in March, so that leap days come last.
     let shifted = day + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = year + era * 400 + i64::from(month <= 2);
     let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
@@ -268,17 +279,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_and_dates_are_told_as_people_do() {
-        assert_eq!(column("A1"), Some(0));
-        assert_eq!(column("XFD1"), Some(16_383));
-        assert_eq!(column("12"), None);
-        assert_eq!(date(0.0).as_deref(), Some("1970-01-01"));
-        assert_eq!(date(45_292.0 - 25_569.0).as_deref(), Some("2024-01-01"));
+    fn columns_are_parsed_and_dates_are_formatted() {
+        assert_eq!(parse_column("A1"), Some(0));
+        assert_eq!(parse_column("XFD1"), Some(16_383));
+        assert_eq!(parse_column("12"), None);
+        assert_eq!(format_date(0.0).as_deref(), Some("1970-01-01"));
         assert_eq!(
-            date(45_351.5 - 25_569.0).as_deref(),
+            format_date(45_292.0 - 25_569.0).as_deref(),
+            Some("2024-01-01")
+        );
+        assert_eq!(
+            format_date(45_351.5 - 25_569.0).as_deref(),
             Some("2024-02-29 12:00:00")
         );
-        assert_eq!(date(f64::NAN), None);
+        assert_eq!(format_date(f64::NAN), None);
         for (code, expected) in [
             ("yyyy/mm/dd", true),
             ("h:mm", true),
@@ -287,7 +301,7 @@ mod tests {
             ("[Red]0", false),
             ("General", false),
         ] {
-            assert_eq!(is_date(code), expected, "{code}");
+            assert_eq!(is_date_format(code), expected, "{code}");
         }
     }
 }

@@ -1,87 +1,87 @@
-//! The XML of Office documents, walked through with limits.
+//! Event-based reader for the XML of Office documents, with limits.
 //!
-//! No document type is taken and no entity but XML's own is known, so that nothing can grow here that
-//! was not counted when it was unpacked.
+//! Document types are rejected and only XML's predefined entities are known, so that nothing can expand beyond what was
+//! counted while unpacking.
 
-use super::Out;
-use crate::files::Problem;
+use super::TextSink;
+use crate::files::FileProblem;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-/// How deep elements may be inside each other.
-const DEEPEST: usize = 256;
+/// Maximum nesting depth of elements.
+const MAX_DEPTH: usize = 256;
 
-/// What is met on the way.
-pub(super) enum Node<'a> {
-    /// An element begins.
-    Start(&'a Element<'a>),
-    /// An element ends; its name, without a prefix.
+/// Event of a document.
+pub(super) enum XmlNode<'a> {
+    /// Start of an element.
+    Start(&'a XmlElement<'a>),
+    /// End of an element, with its name without a prefix.
     End(&'a str),
-    /// Words.
+    /// Text.
     Text(&'a str),
 }
 
-/// The beginning of an element.
-pub(super) struct Element<'a>(&'a BytesStart<'a>);
+/// Start tag of an element.
+pub(super) struct XmlElement<'a>(&'a BytesStart<'a>);
 
-impl Element<'_> {
-    /// Its name, without a prefix.
+impl XmlElement<'_> {
+    /// Returns its name without a prefix.
     pub(super) fn name(&self) -> &str {
         self.0.local_name().into_inner()
     }
 
-    /// The value of an attribute without a prefix.
+    /// Returns the value of an attribute without a prefix.
     pub(super) fn attribute(&self, name: &str) -> Option<String> {
-        self.value(|key| key == name)
+        self.find_attribute(|key| key == name)
     }
 
-    /// The relation that the element names: its `id` with a prefix, mostly `r:id`.
-    pub(super) fn relation(&self) -> Option<String> {
-        self.value(|key| key.ends_with(":id"))
+    /// Returns the relationship id of the element: its prefixed `id`, usually `r:id`.
+    pub(super) fn relationship_id(&self) -> Option<String> {
+        self.find_attribute(|key| key.ends_with(":id"))
     }
 
-    fn value(&self, is_it: impl Fn(&str) -> bool) -> Option<String> {
-        let mut known = self.0.attributes();
-        let mut known = known.with_checks(false).flatten();
-        let found = known.find(|attribute| is_it(attribute.key.into_inner()))?;
+    fn find_attribute(&self, predicate: impl Fn(&str) -> bool) -> Option<String> {
+        let mut attributes = self.0.attributes();
+        let mut attributes = attributes.with_checks(false).flatten();
+        let found = attributes.find(|attribute| predicate(attribute.key.into_inner()))?;
         let value = found.normalized_value(XmlVersion::Implicit1_0).ok()?;
         Some(value.into_owned())
     }
 }
 
-/// Walks through a document until it ends or there is nothing more to see.
+/// Reads a document until it ends or `visit` returns false.
 pub(super) fn walk(
     document: &str,
-    mut see: impl FnMut(Node<'_>) -> Result<bool, Problem>,
-) -> Result<(), Problem> {
+    mut visit: impl FnMut(XmlNode<'_>) -> Result<bool, FileProblem>,
+) -> Result<(), FileProblem> {
     let mut reader = Reader::from_str(document);
     reader.config_mut().check_end_names = false;
     reader.config_mut().allow_unmatched_ends = true;
     let mut depth: usize = 0;
     loop {
-        let more = match reader.read_event().map_err(|_| Problem::Damaged)? {
+        let more = match reader.read_event().map_err(|_| FileProblem::Damaged)? {
             Event::Start(start) => {
                 depth += 1;
-                if depth > DEEPEST {
-                    return Err(Problem::Bomb);
+                if depth > MAX_DEPTH {
+                    return Err(FileProblem::Bomb);
                 }
-                see(Node::Start(&Element(&start)))?
+                visit(XmlNode::Start(&XmlElement(&start)))?
             }
             Event::Empty(start) => {
-                see(Node::Start(&Element(&start)))?
-                    && see(Node::End(start.local_name().into_inner()))?
+                visit(XmlNode::Start(&XmlElement(&start)))?
+                    && visit(XmlNode::End(start.local_name().into_inner()))?
             }
             Event::End(end) => {
                 depth = depth.saturating_sub(1);
-                see(Node::End(end.local_name().into_inner()))?
+                visit(XmlNode::End(end.local_name().into_inner()))?
             }
-            Event::Text(text) => see(Node::Text(&text.xml10_content()))?,
-            Event::CData(text) => see(Node::Text(&text.xml10_content()))?,
-            Event::GeneralRef(name) => match meant(&name) {
-                Some(c) => see(Node::Text(c.encode_utf8(&mut [0; 4])))?,
+            Event::Text(text) => visit(XmlNode::Text(&text.xml10_content()))?,
+            Event::CData(text) => visit(XmlNode::Text(&text.xml10_content()))?,
+            Event::GeneralRef(name) => match resolve_reference(&name) {
+                Some(c) => visit(XmlNode::Text(c.encode_utf8(&mut [0; 4])))?,
                 None => true,
             },
-            Event::DocType(_) => return Err(Problem::Damaged),
+            Event::DocType(_) => return Err(FileProblem::Damaged),
             Event::Comment(_) | Event::Decl(_) | Event::PI(_) => true,
             Event::Eof => return Ok(()),
         };
@@ -91,8 +91,8 @@ pub(super) fn walk(
     }
 }
 
-/// The character that a reference means: by number, or one of the five that XML knows.
-fn meant(name: &BytesRef<'_>) -> Option<char> {
+/// Resolves a character reference or one of the five predefined entities.
+fn resolve_reference(name: &BytesRef<'_>) -> Option<char> {
     if let Ok(Some(c)) = name.resolve_char_ref() {
         return Some(c);
     }
@@ -106,36 +106,40 @@ fn meant(name: &BytesRef<'_>) -> Option<char> {
     }
 }
 
-/// The text of paragraphs and tables, as Word and PowerPoint both write it: a paragraph is a line, and
-/// so is a row of a table, with tabs between its cells.
-pub(super) fn paragraphs(document: &str, skip: &[&str], out: &mut Out) -> Result<(), Problem> {
-    let (mut words, mut cells, mut skipped) = (false, 0_usize, 0_usize);
+/// Extracts paragraphs and tables as both Word and PowerPoint write them: one line per paragraph and per table row,
+/// with tabs between cells.
+pub(super) fn extract_paragraphs(
+    document: &str,
+    skip: &[&str],
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let (mut in_text, mut cell_depth, mut skip_depth) = (false, 0_usize, 0_usize);
     walk(document, |node| {
         match node {
-            Node::Start(element) => match element.name() {
-                name if skip.contains(&name) => skipped += 1,
-                _ if skipped > 0 => {}
-                "t" => words = true,
+            XmlNode::Start(element) => match element.name() {
+                name if skip.contains(&name) => skip_depth += 1,
+                _ if skip_depth > 0 => {}
+                "t" => in_text = true,
                 "tab" => out.push("\t"),
-                "br" | "cr" => out.line(),
-                "tc" => cells += 1,
+                "br" | "cr" => out.end_line(),
+                "tc" => cell_depth += 1,
                 _ => {}
             },
-            Node::End(name) => match name {
-                name if skip.contains(&name) => skipped = skipped.saturating_sub(1),
-                _ if skipped > 0 => {}
-                "t" => words = false,
-                "p" if cells > 0 => out.space(),
-                "p" => out.line(),
+            XmlNode::End(name) => match name {
+                name if skip.contains(&name) => skip_depth = skip_depth.saturating_sub(1),
+                _ if skip_depth > 0 => {}
+                "t" => in_text = false,
+                "p" if cell_depth > 0 => out.end_word(),
+                "p" => out.end_line(),
                 "tc" => {
-                    cells = cells.saturating_sub(1);
-                    out.cell();
+                    cell_depth = cell_depth.saturating_sub(1);
+                    out.end_cell();
                 }
-                "tr" => out.line(),
+                "tr" => out.end_line(),
                 _ => {}
             },
-            Node::Text(text) if words && skipped == 0 => out.push(text),
-            Node::Text(_) => {}
+            XmlNode::Text(text) if in_text && skip_depth == 0 => out.push(text),
+            XmlNode::Text(_) => {}
         }
         Ok(!out.is_full())
     })

@@ -1,31 +1,31 @@
-//! One child process for one file: started, given its request, heard out, and ended.
+//! One child process per file: starts it, sends the request, reads the answer and ends it.
 
-use super::start::Starter;
-use super::{Answer, InputRules, Request, SUBCOMMAND};
+use super::start::ChildStarter;
+use super::{EXTRACT_SUBCOMMAND, InputRules, ReaderAnswer, ReaderRequest};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// How a child ended that did not answer.
+/// Reason why a child gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum ReaderFailure {
     OutOfMemory,
     OutOfTime,
     Failed,
-    /// There was no child: the zone could not start one.
+    /// The child could not be started.
     NotStarted,
 }
 
-/// The program whose command reads a file.
+/// The program that reads a file.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(super) struct ReaderProgram {
     path: PathBuf,
-    starter: Arc<Starter>,
+    starter: Arc<ChildStarter>,
 }
 
-impl Program {
+impl ReaderProgram {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -33,35 +33,39 @@ impl Program {
         }
     }
 
-    /// Has one file read. Whatever happens, the child is gone afterwards.
-    pub(super) async fn run(&self, request: &Request, bytes: &[u8]) -> Result<Answer, Ending> {
+    /// Reads one file in a child process. The child is gone afterwards in any case.
+    pub(super) async fn run(
+        &self,
+        request: &ReaderRequest,
+        bytes: &[u8],
+    ) -> Result<ReaderAnswer, ReaderFailure> {
         let rules = &request.rules;
-        let started = self.starter.start(|| self.start(rules)).await;
+        let started = self.starter.start(|| self.spawn(rules)).await;
         let mut child = started.map_err(|error| {
             tracing::error!(%error, "file reader cannot be started");
-            Ending::NotStarted
+            ReaderFailure::NotStarted
         })?;
         let exchanged =
             tokio::time::timeout(rules.wall_time(), exchange(&mut child, request, bytes));
-        let ending = match exchanged.await {
+        let failure = match exchanged.await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(ending)) => ending,
-            Err(_) => Ending::OutOfTime,
+            Err(_) => ReaderFailure::OutOfTime,
         };
-        // Kills it if it is still there, and takes its exit status either way.
+        // Kills the child if it still runs, and reaps it in any case.
         let killed = child.kill().await;
         tracing::warn!(
-            ?ending,
+            ?failure,
             bytes = request.size,
             is_gone = killed.is_ok(),
             "file reader ended without an answer"
         );
-        Err(ending)
+        Err(failure)
     }
 
-    fn start(&self, rules: &InputRules) -> std::io::Result<Child> {
+    fn spawn(&self, rules: &InputRules) -> std::io::Result<Child> {
         Command::new(&self.path)
-            .arg(SUBCOMMAND)
+            .arg(EXTRACT_SUBCOMMAND)
             .arg("--memory")
             .arg(rules.extract_memory.to_string())
             .arg("--cpu-seconds")
@@ -76,48 +80,54 @@ impl Program {
     }
 }
 
-async fn exchange(child: &mut Child, request: &Request, bytes: &[u8]) -> Result<Answer, Ending> {
+async fn exchange(
+    child: &mut Child,
+    request: &ReaderRequest,
+    bytes: &[u8],
+) -> Result<ReaderAnswer, ReaderFailure> {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Ending::Failed);
+        return Err(ReaderFailure::Failed);
     };
-    let mut header = serde_json::to_vec(request).map_err(|_| Ending::Failed)?;
+    let mut header = serde_json::to_vec(request).map_err(|_| ReaderFailure::Failed)?;
     header.push(b'\n');
     let send = async move {
-        // A child that ended early is known by how it ended.
+        // If the child ended early, its exit status tells the reason.
         if stdin.write_all(&header).await.is_ok() {
             let _ = stdin.write_all(bytes).await;
         }
     };
-    let most = request.rules.answer_bytes();
+    let max = request.rules.max_answer_bytes();
     let mut answer = Vec::new();
-    let mut stdout = stdout.take(most.saturating_add(1));
+    let mut stdout = stdout.take(max.saturating_add(1));
     let ((), received) = tokio::join!(send, stdout.read_to_end(&mut answer));
-    let received = received.map_err(|_| Ending::Failed)?;
-    if u64::try_from(received).unwrap_or(u64::MAX) > most {
-        return Err(Ending::Failed);
+    let received = received.map_err(|_| ReaderFailure::Failed)?;
+    if u64::try_from(received).unwrap_or(u64::MAX) > max {
+        return Err(ReaderFailure::Failed);
     }
-    let status = child.wait().await.map_err(|_| Ending::Failed)?;
+    let status = child.wait().await.map_err(|_| ReaderFailure::Failed)?;
     if !status.success() {
-        return Err(ending(status));
+        return Err(classify_exit(status));
     }
-    serde_json::from_slice(&answer).map_err(|_| Ending::Failed)
+    serde_json::from_slice(&answer).map_err(|_| ReaderFailure::Failed)
 }
 
-/// Why a child ended. An allocation that fails, and a stack that overflows, abort it.
+/// Classifies an exit status. A failed allocation or a stack overflow aborts the child.
 #[cfg(unix)]
-fn ending(status: ExitStatus) -> Ending {
+fn classify_exit(status: ExitStatus) -> ReaderFailure {
     use rustix::process::Signal;
     use std::os::unix::process::ExitStatusExt;
 
     match status.signal().and_then(Signal::from_named_raw) {
-        Some(Signal::XCPU) => Ending::OutOfTime,
-        // The kernel kills what uses up a container's memory.
-        Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::KILL) => Ending::OutOfMemory,
-        _ => Ending::Failed,
+        Some(Signal::XCPU) => ReaderFailure::OutOfTime,
+        // The kernel kills a process that exceeds the memory of its container.
+        Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::KILL) => {
+            ReaderFailure::OutOfMemory
+        }
+        _ => ReaderFailure::Failed,
     }
 }
 
 #[cfg(not(unix))]
-fn ending(_: ExitStatus) -> Ending {
-    Ending::Failed
+fn classify_exit(_: ExitStatus) -> ReaderFailure {
+    ReaderFailure::Failed
 }

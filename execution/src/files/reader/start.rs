@@ -1,4 +1,4 @@
-//! Starting a child process while the system is short of processes, descriptors or memory.
+//! Retries the start of a child process while the system is short of processes, descriptors or memory.
 //!
 //! Such a shortage says nothing about the file, and often passes within seconds. So the start is retried with
 //! backoff for a bounded time.
@@ -8,37 +8,37 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a start is retried. The task holds one of the agent's runs meanwhile, so it is short compared with the
-/// time of a run.
-pub(super) const RETRY_TIME: Duration = Duration::from_secs(15);
+/// Maximum time for retrying a start. The task occupies one of the agent's runs meanwhile, so it is short compared with
+/// the time limit of a run.
+pub(super) const MAX_RETRY_TIME: Duration = Duration::from_secs(15);
 
-/// The first and the longest wait between two attempts; each is twice as long as the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Initial and maximum delay between two attempts; the delay doubles each time.
+const INITIAL_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(2);
 
-/// Starts child processes, and remembers when a start was given up.
+/// Starts child processes, and remembers when a start failed.
 #[derive(Debug, Default)]
-pub(super) struct Starter {
-    given_up_at: Mutex<Option<Instant>>,
+pub(super) struct ChildStarter {
+    failed_at: Mutex<Option<Instant>>,
 }
 
-impl Starter {
-    /// Calls `start` until it succeeds, fails for good, or the time is over.
+impl ChildStarter {
+    /// Calls `start` until it succeeds, fails permanently, or the retry time is over.
     ///
-    /// For as long as [`RETRY_TIME`] after a start was given up, the next ones get one attempt each: otherwise every
-    /// file of a message would wait for as long.
+    /// For [`MAX_RETRY_TIME`] after a failure, each further start gets a single attempt: otherwise every file of a
+    /// message would wait as long.
     pub(super) async fn start<T>(
         &self,
         mut start: impl FnMut() -> io::Result<T> + Send,
     ) -> io::Result<T> {
-        let begun = Instant::now();
-        let given_up_at = *self.lock();
-        let is_still_short = given_up_at.is_some_and(|at| begun < at + RETRY_TIME);
+        let started_at = Instant::now();
+        let failed_at = *self.lock();
+        let is_still_short = failed_at.is_some_and(|at| started_at < at + MAX_RETRY_TIME);
         let deadline = match is_still_short {
-            true => begun,
-            false => begun + RETRY_TIME,
+            true => started_at,
+            false => started_at + MAX_RETRY_TIME,
         };
-        let mut pause = FIRST_PAUSE;
+        let mut delay = INITIAL_DELAY;
         let mut attempt = 1_u32;
         loop {
             match start() {
@@ -47,7 +47,7 @@ impl Starter {
                     return Ok(child);
                 }
                 Err(error) if !is_temporary(&error) => return Err(error),
-                Err(error) if Instant::now() + pause > deadline => {
+                Err(error) if Instant::now() + delay > deadline => {
                     if !is_still_short {
                         *self.lock() = Some(Instant::now());
                     }
@@ -55,20 +55,20 @@ impl Starter {
                 }
                 Err(error) => tracing::debug!(attempt, %error, "file reader not started; retrying"),
             }
-            sleep(pause).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            sleep(delay).await;
+            delay = delay.saturating_mul(2).min(MAX_DELAY);
             attempt = attempt.saturating_add(1);
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.given_up_at
+        self.failed_at
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the system may start the same program a moment later.
+/// Returns true if the same program may start successfully a little later.
 #[cfg(unix)]
 fn is_temporary(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -79,7 +79,7 @@ fn is_temporary(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the system may start the same program a moment later.
+/// Returns true if the same program may start successfully a little later.
 #[cfg(not(unix))]
 fn is_temporary(error: &io::Error) -> bool {
     matches!(
@@ -93,8 +93,12 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    /// Starts a child that fails so many times with this error, and says how often it was tried.
-    async fn attempts(starter: &Starter, failures: usize, errno: Errno) -> (bool, usize) {
+    /// Starts a child that fails this many times with this error. Returns the success and the number of attempts.
+    async fn count_attempts(
+        starter: &ChildStarter,
+        failures: usize,
+        errno: Errno,
+    ) -> (bool, usize) {
         let mut attempts = 0;
         let started = starter
             .start(|| {
@@ -111,32 +115,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn start_is_retried_when_the_system_is_short_of_resources() {
         for errno in [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
-            let starter = Starter::default();
-            assert_eq!(attempts(&starter, 5, errno).await, (true, 6), "{errno:?}");
+            let starter = ChildStarter::default();
+            assert_eq!(
+                count_attempts(&starter, 5, errno).await,
+                (true, 6),
+                "{errno:?}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn start_is_not_retried_when_the_program_is_missing() {
-        let starter = Starter::default();
-        assert_eq!(attempts(&starter, 5, Errno::NOENT).await, (false, 1));
+        let starter = ChildStarter::default();
+        assert_eq!(count_attempts(&starter, 5, Errno::NOENT).await, (false, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn start_is_given_up_after_a_bounded_time_and_then_tried_once_each() {
-        let starter = Starter::default();
-        let begun = Instant::now();
-        let (is_started, tried) = attempts(&starter, usize::MAX, Errno::AGAIN).await;
-        assert!(!is_started && tried > 3, "{tried}");
-        let given_up = begun.elapsed();
-        assert!(given_up <= RETRY_TIME && given_up > RETRY_TIME / 2);
+    async fn failed_start_limits_later_starts_to_one_attempt() {
+        let starter = ChildStarter::default();
+        let started_at = Instant::now();
+        let (is_started, attempt_count) = count_attempts(&starter, usize::MAX, Errno::AGAIN).await;
+        assert!(!is_started && attempt_count > 3, "{attempt_count}");
+        let elapsed = started_at.elapsed();
+        assert!(elapsed <= MAX_RETRY_TIME && elapsed > MAX_RETRY_TIME / 2);
         assert_eq!(
-            attempts(&starter, usize::MAX, Errno::AGAIN).await,
+            count_attempts(&starter, usize::MAX, Errno::AGAIN).await,
             (false, 1)
         );
-        assert_eq!(begun.elapsed(), given_up);
+        assert_eq!(started_at.elapsed(), elapsed);
         // A start that succeeds ends the shortage.
-        assert_eq!(attempts(&starter, 0, Errno::AGAIN).await, (true, 1));
-        assert_eq!(attempts(&starter, 1, Errno::AGAIN).await, (true, 2));
+        assert_eq!(count_attempts(&starter, 0, Errno::AGAIN).await, (true, 1));
+        assert_eq!(count_attempts(&starter, 1, Errno::AGAIN).await, (true, 2));
     }
 }

@@ -1,8 +1,8 @@
-//! Turns go round between those who send files, and a child that misbehaves costs its own file alone. The
-//! children here are scripts; the real one is tested in `tests`.
+//! Fair scheduling of file owners, and children that misbehave. The children here are scripts; the real one is tested
+//! in `tests`.
 
 use super::*;
-use crate::files::samples::PNG;
+use crate::files::test_fixtures::PNG;
 use std::task::Poll;
 
 fn owner(principal: &str) -> FileOwner {
@@ -13,8 +13,8 @@ fn person(principal: &str, person: &str) -> FileOwner {
     FileOwner::new(principal, Some(person.to_owned()))
 }
 
-/// A slot that must be free now.
-async fn slot_now(slots: &Slots, owner: &FileOwner) -> slots::Slot {
+/// Returns a slot, which must be free now.
+async fn slot_now(slots: &ReaderSlots, owner: &FileOwner) -> slots::ReaderSlot {
     let acquired = std::pin::pin!(slots.acquire(owner));
     match futures_util::poll!(acquired) {
         Poll::Ready(slot) => slot.unwrap(),
@@ -24,7 +24,7 @@ async fn slot_now(slots: &Slots, owner: &FileOwner) -> slots::Slot {
 
 #[tokio::test]
 async fn principal_with_many_files_leaves_a_process_to_others() {
-    let slots = Slots::new(4);
+    let slots = ReaderSlots::new(4);
     let mut held = Vec::new();
     for _ in 0..3 {
         held.push(slot_now(&slots, &owner("many")).await);
@@ -40,7 +40,7 @@ async fn principal_with_many_files_leaves_a_process_to_others() {
 
 #[tokio::test]
 async fn principals_take_turns_when_all_processes_are_in_use() {
-    let slots = Slots::new(1);
+    let slots = ReaderSlots::new(1);
     let running = slot_now(&slots, &owner("a")).await;
     let names = ["a", "a", "a", "b", "c"].map(owner);
     let order = std::sync::Mutex::new(Vec::new());
@@ -55,14 +55,14 @@ async fn principals_take_turns_when_all_processes_are_in_use() {
         drop(running);
     });
     let order = order.into_inner().unwrap();
-    let place = |name: &str| order.iter().position(|found| found == name).unwrap();
-    // One file of `a` is ahead of them at most, not three.
-    assert!(place("b") <= 1 && place("c") <= 2, "{order:?}");
+    let position = |name: &str| order.iter().position(|found| found == name).unwrap();
+    // At most one file of `a` is ahead of them, not three.
+    assert!(position("b") <= 1 && position("c") <= 2, "{order:?}");
 }
 
 #[tokio::test]
 async fn people_of_one_principal_take_turns() {
-    let slots = Slots::new(4);
+    let slots = ReaderSlots::new(4);
     let held = slot_now(&slots, &person("slack", "U1")).await;
     let first = person("slack", "U1");
     let mut more = std::pin::pin!(slots.acquire(&first));
@@ -74,7 +74,7 @@ async fn people_of_one_principal_take_turns() {
 
 #[tokio::test]
 async fn file_is_refused_when_the_queue_of_its_principal_is_full() {
-    let slots = Arc::new(Slots::new(1));
+    let slots = Arc::new(ReaderSlots::new(1));
     let held = slot_now(&slots, &owner("many")).await;
     let mut waiting = Vec::new();
     for _ in 0..255 {
@@ -84,7 +84,7 @@ async fn file_is_refused_when_the_queue_of_its_principal_is_full() {
         waiting.push(acquired);
     }
     assert!(slots.acquire(&owner("many")).await.is_none());
-    // Those who gave up leave their places.
+    // Canceled waiters free their places.
     drop((held, waiting));
     drop(slot_now(&slots, &owner("many")).await);
 }
@@ -104,8 +104,8 @@ mod children {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("child");
         let text = format!("#!/bin/sh\ncd {}\n{lines}\n", folder.path().display());
-        // Written by another process: a descriptor of ours for writing, copied into a child that another test
-        // starts at this moment, would keep the script from being run.
+        // Written by another process: a writable descriptor of ours, inherited by a child that another test starts at
+        // the same time, would keep the script from being executed.
         let written = std::process::Command::new("/bin/sh")
             .args(["-c", "printf %s \"$1\" > \"$2\"", "sh", &text])
             .arg(&path)
@@ -123,7 +123,7 @@ mod children {
         }
     }
 
-    async fn identify(script: &Script, rules: &InputRules) -> Result<Kind, Fault> {
+    async fn identify(script: &Script, rules: &InputRules) -> Result<FileKind, FileError> {
         let bytes = Bytes::from_static(PNG);
         let claims = ("image/png", "a.png");
         script
@@ -132,18 +132,18 @@ mod children {
             .await
     }
 
-    async fn text(script: &Script) -> Result<String, Fault> {
+    async fn text(script: &Script) -> Result<String, FileError> {
         let bytes = Bytes::from_static(b"words");
         script
             .reader
-            .text(&owner("a"), Kind::Text, bytes, &rules())
+            .text(&owner("a"), FileKind::Text, bytes, &rules())
             .await
     }
 
     #[tokio::test]
-    async fn answer_of_the_child_is_taken_in_its_known_forms_alone() {
+    async fn only_known_forms_of_an_answer_are_accepted() {
         let good = script("cat > request; printf '{\"kind\":\"png\"}'");
-        assert_eq!(identify(&good, &rules()).await, Ok(Kind::Png));
+        assert_eq!(identify(&good, &rules()).await, Ok(FileKind::Png));
         let request = std::fs::read(good.folder.path().join("request")).unwrap();
         assert!(request.ends_with(PNG), "the file follows the header");
         for answer in [
@@ -154,100 +154,110 @@ mod children {
             "{\"problem\":\"ignore all rules\"}",
             "{\"kind\":\"png\"}{\"kind\":\"png\"}",
         ] {
-            let odd = script(&format!("cat > /dev/null; printf '%s' '{answer}'"));
-            let fault = identify(&odd, &rules()).await.unwrap_err();
-            assert_eq!(fault, Problem::Damaged.into_fault(&rules()), "{answer}");
+            let invalid = script(&format!("cat > /dev/null; printf '%s' '{answer}'"));
+            let error = identify(&invalid, &rules()).await.unwrap_err();
+            assert_eq!(
+                error,
+                FileProblem::Damaged.into_file_error(&rules()),
+                "{answer}"
+            );
         }
-        let refused = script("cat > /dev/null; printf '{\"problem\":{\"mismatch\":\"png\"}}'");
-        let fault = identify(&refused, &rules()).await.unwrap_err();
-        assert_eq!(fault, Problem::Mismatch(Kind::Png).into_fault(&rules()));
+        let rejecting = script("cat > /dev/null; printf '{\"problem\":{\"mismatch\":\"png\"}}'");
+        let error = identify(&rejecting, &rules()).await.unwrap_err();
+        assert_eq!(
+            error,
+            FileProblem::Mismatch(FileKind::Png).into_file_error(&rules())
+        );
     }
 
     #[tokio::test]
-    async fn limit_of_the_kind_holds_whatever_the_child_answers() {
-        let lies = script("cat > /dev/null; printf '{\"kind\":\"pdf\"}'");
+    async fn size_limit_of_the_answered_kind_is_enforced() {
+        let lying = script("cat > /dev/null; printf '{\"kind\":\"pdf\"}'");
         let small = InputRules {
             document_bytes: 10,
             ..rules()
         };
-        let fault = identify(&lies, &small).await.unwrap_err();
-        assert_eq!(fault.word, ErrorWord::FileTooLarge);
+        let error = identify(&lying, &small).await.unwrap_err();
+        assert_eq!(error.code, ErrorReason::FileTooLarge);
     }
 
     #[tokio::test]
-    async fn text_longer_than_allowed_is_refused() {
+    async fn text_longer_than_allowed_is_rejected() {
         let endless = script("cat > /dev/null; while :; do echo aaaaaaaaaaaaaaaaaaaaaaaa; done");
-        let fault = text(&endless).await.unwrap_err();
-        assert_eq!(fault.word, ErrorWord::ExtractionFailed);
+        let error = text(&endless).await.unwrap_err();
+        assert_eq!(error.code, ErrorReason::ExtractionFailed);
         let long = "a".repeat(1_100);
         let long = script(&format!(
             "cat > /dev/null; printf '{{\"text\":\"{long}\"}}'"
         ));
-        let fault = text(&long).await.unwrap_err();
-        assert_eq!(fault.word, ErrorWord::ExtractionFailed);
+        let error = text(&long).await.unwrap_err();
+        assert_eq!(error.code, ErrorReason::ExtractionFailed);
         let good = script("cat > /dev/null; printf '{\"text\":\"words\"}'");
         assert_eq!(text(&good).await, Ok("words".to_owned()));
     }
 
     #[tokio::test]
-    async fn end_of_the_child_says_why_the_file_is_refused() {
-        for (lines, word) in [
-            ("kill -ABRT $$", ErrorWord::FileBomb),
-            ("kill -SEGV $$", ErrorWord::FileBomb),
-            ("kill -KILL $$", ErrorWord::FileBomb),
-            ("kill -XCPU $$", ErrorWord::ExtractionFailed),
-            ("exit 101", ErrorWord::ExtractionFailed),
+    async fn exit_status_of_the_child_determines_the_error() {
+        for (lines, code) in [
+            ("kill -ABRT $$", ErrorReason::FileBomb),
+            ("kill -SEGV $$", ErrorReason::FileBomb),
+            ("kill -KILL $$", ErrorReason::FileBomb),
+            ("kill -XCPU $$", ErrorReason::ExtractionFailed),
+            ("exit 101", ErrorReason::ExtractionFailed),
             (
                 "printf '{\"kind\":\"png\"}'; exit 1",
-                ErrorWord::ExtractionFailed,
+                ErrorReason::ExtractionFailed,
             ),
         ] {
             let ended = script(&format!("cat > /dev/null; {lines}"));
-            // The same file is refused with the same word each time.
+            // The same file is rejected with the same code each time.
             for _ in 0..2 {
-                let fault = identify(&ended, &rules()).await.unwrap_err();
-                assert_eq!(fault.word, word, "{lines}");
+                let error = identify(&ended, &rules()).await.unwrap_err();
+                assert_eq!(error.code, code, "{lines}");
             }
         }
         let missing = FileReader::new("/nonexistent/interzone", 1);
         let bytes = Bytes::from_static(PNG);
         let (owner, rules) = (owner("a"), rules());
         let read = missing.identify(&owner, bytes, ("", ""), &rules).await;
-        assert_eq!(read.unwrap_err(), Fault::reader_unavailable());
+        assert_eq!(read.unwrap_err(), FileError::reader_unavailable());
     }
 
-    // The system refuses to run a program that is open for writing, as it refuses one for want of processes.
+    // Linux does not execute a program that is open for writing; like a lack of processes, that is a temporary error.
     #[cfg(target_os = "linux")]
     #[tokio::test(start_paused = true)]
-    async fn file_is_not_blamed_when_its_reader_cannot_be_started() {
+    async fn reader_that_cannot_be_started_is_unavailable() {
         let good = script("cat > /dev/null; printf '{\"kind\":\"png\"}'");
         let program = good.folder.path().join("child");
         let writer = std::fs::OpenOptions::new().append(true).open(program);
-        let begun = tokio::time::Instant::now();
-        let fault = identify(&good, &rules()).await.unwrap_err();
-        assert_eq!(fault.word.name(), "file_reader_unavailable");
+        let started_at = tokio::time::Instant::now();
+        let error = identify(&good, &rules()).await.unwrap_err();
+        assert_eq!(error.code.name(), "file_reader_unavailable");
         assert_eq!(
-            fault.text,
+            error.text,
             "file reading is temporarily unavailable: try again in a minute"
         );
-        assert!(begun.elapsed() > Duration::from_secs(5), "it is retried");
+        assert!(
+            started_at.elapsed() > Duration::from_secs(5),
+            "it is retried"
+        );
         drop(writer);
         tokio::time::resume();
-        assert_eq!(identify(&good, &rules()).await, Ok(Kind::Png));
+        assert_eq!(identify(&good, &rules()).await, Ok(FileKind::Png));
     }
 
     #[tokio::test]
     async fn child_that_does_not_end_is_killed_at_the_wall_time() {
         let sleeper = script("echo $$ > pid; exec sleep 1000");
         let short = InputRules {
-            extract_time: Duration::from_millis(100),
+            extract_cpu_time: Duration::from_millis(100),
             ..rules()
         };
-        let fault = identify(&sleeper, &short).await.unwrap_err();
-        assert_eq!(fault.text, "the file took too long to be read");
-        assert_eq!(fault.word, ErrorWord::ExtractionFailed);
+        let error = identify(&sleeper, &short).await.unwrap_err();
+        assert_eq!(error.text, "the file took too long to be read");
+        assert_eq!(error.code, ErrorReason::ExtractionFailed);
         let pid = std::fs::read_to_string(sleeper.folder.path().join("pid"));
-        // On a machine so busy that the script did not get to its first line there is nothing to look for.
+        // On a busy machine the script may not have written its PID yet.
         if let Ok(pid) = pid
             && let Ok(pid) = pid.trim().parse()
         {
@@ -262,15 +272,18 @@ mod children {
     #[tokio::test]
     async fn child_inherits_no_environment() {
         let environment = script("cat > /dev/null; env > seen; printf '{\"kind\":\"png\"}'");
-        assert_eq!(identify(&environment, &rules()).await, Ok(Kind::Png));
-        let seen = std::fs::read_to_string(environment.folder.path().join("seen")).unwrap();
-        // What a shell sets by itself.
-        let own = |line: &&str| {
+        assert_eq!(identify(&environment, &rules()).await, Ok(FileKind::Png));
+        let variables = std::fs::read_to_string(environment.folder.path().join("seen")).unwrap();
+        // Variables that a shell sets by itself.
+        let is_shell_variable = |line: &&str| {
             ["PWD=", "OLDPWD=", "SHLVL=", "_="]
                 .iter()
                 .any(|name| line.starts_with(name))
         };
-        let more: Vec<&str> = seen.lines().filter(|line| !own(line)).collect();
-        assert!(more.is_empty(), "{more:?}");
+        let inherited: Vec<&str> = variables
+            .lines()
+            .filter(|line| !is_shell_variable(line))
+            .collect();
+        assert!(inherited.is_empty(), "{inherited:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! ACP's objects from the hub's, and back. No rule and no call lives here.
+//! Conversion between ACP's objects and the hub's.
 
-use super::members;
-use crate::webhooks::Target;
-use interzone_hub::{EventBody, Push, Stream, Task, TaskDetail};
+use super::json_object;
+use crate::webhooks::WebhookTarget;
+use interzone_hub::{EventBody, PushSubscription, Stream, Task, TaskDetail};
 use interzone_protocol::acp::{
-    Status, StreamObject, StreamStatus, SubscriptionObject, TaskEvent, TaskObject,
+    StreamObject, StreamStatus, SubscriptionObject, TaskEvent, TaskObject, TaskStatus,
 };
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Part, Priority, StreamId, SubscriptionId, TaskId, TaskState,
@@ -13,112 +13,124 @@ use interzone_protocol::vocab::{
 use std::sync::LazyLock;
 use url::Url;
 
-/// The id of a task. One that could be nobody's answers as unknown.
+/// Parses a task id. Callers report an invalid one as unknown.
 pub(crate) fn task_id(text: &str) -> Option<TaskId> {
     TaskId::new(text).ok()
 }
 
-/// The id of a stream, likewise.
+/// Parses a stream id.
 pub(crate) fn stream_id(text: &str) -> Option<StreamId> {
     StreamId::new(text).ok()
 }
 
-/// The id of a subscription, likewise.
+/// Parses a subscription id.
 pub(crate) fn subscription_id(text: &str) -> Option<SubscriptionId> {
     SubscriptionId::new(text).ok()
 }
 
-/// A task without what hangs on it.
-pub(crate) fn head(task: &Task) -> TaskObject {
+/// Converts a task without its messages and artifacts.
+pub(crate) fn task_summary(task: &Task) -> TaskObject {
     TaskObject {
         task_id: task.id.as_str().to_owned(),
-        status: Status(task.state),
+        status: TaskStatus(task.state),
         created_at: task.created_at,
         updated_at: Some(task.updated_at),
         assigned_agent: Some(task.agent.as_str().to_owned()),
         messages: None,
         artifacts: None,
-        metadata: with_priority(task),
+        metadata: metadata_with_priority(task),
     }
 }
 
-/// What the caller keeps with a task, and how soon it is to be done. Most keep nothing, and then there are as many
-/// such objects as priorities: they are put together once.
-fn with_priority(task: &Task) -> Option<Metadata> {
-    static ALONE: LazyLock<Vec<(Priority, Option<Metadata>)>> = LazyLock::new(|| {
-        let alone = |priority: Priority| members::set(None, "priority", priority.name());
+/// Returns the caller's metadata with the priority added. Most tasks have no metadata, so the objects with the
+/// priority alone are built once.
+fn metadata_with_priority(task: &Task) -> Option<Metadata> {
+    static PRIORITY_ONLY: LazyLock<Vec<(Priority, Option<Metadata>)>> = LazyLock::new(|| {
+        let priority_only =
+            |priority: Priority| json_object::set_field(None, "priority", priority.name());
         let all = Priority::ALL.into_iter();
-        all.map(|priority| (priority, alone(priority))).collect()
+        all.map(|priority| (priority, priority_only(priority)))
+            .collect()
     });
-    let Some(theirs) = &task.metadata else {
-        let found = ALONE.iter().find(|(of, _)| *of == task.priority);
-        return found.and_then(|(_, alone)| alone.clone());
+    let Some(metadata) = &task.metadata else {
+        let found = PRIORITY_ONLY
+            .iter()
+            .find(|(priority, _)| *priority == task.priority);
+        return found.and_then(|(_, metadata)| metadata.clone());
     };
-    members::set(Some(theirs), "priority", task.priority.name()).or_else(|| Some(theirs.clone()))
+    json_object::set_field(Some(metadata), "priority", task.priority.name())
+        .or_else(|| Some(metadata.clone()))
 }
 
-/// A task that was just begun with this message.
-pub(crate) fn begun(task: &Task, message: Message) -> TaskObject {
+/// Converts a task that was just created with this message.
+pub(crate) fn task_created(task: &Task, message: Message) -> TaskObject {
     TaskObject {
-        messages: Some(vec![stamped(message, task.created_at)]),
+        messages: Some(vec![with_timestamp(message, task.created_at)]),
         artifacts: Some(Vec::new()),
-        ..head(task)
+        ..task_summary(task)
     }
 }
 
-/// A task with what was asked for of what hangs on it.
-pub(crate) fn detail(detail: TaskDetail, messages: bool, artifacts: bool) -> TaskObject {
+/// Converts a task with its messages and artifacts, as requested.
+pub(crate) fn task_detail(
+    detail: TaskDetail,
+    include_messages: bool,
+    include_artifacts: bool,
+) -> TaskObject {
     let TaskDetail {
         task,
-        status,
-        messages: mut said,
-        artifacts: made,
+        status_message: status,
+        messages: mut history,
+        artifacts: task_artifacts,
     } = detail;
-    // Why a task failed may be told by its state alone; in ACP there is only the history to tell it.
+    // A failure message may only be in the task's status; ACP only has the history to show it.
     if let Some(status) = status
-        && !said
+        && !history
             .iter()
             .rev()
-            .any(|message| says_the_same(message, &status))
+            .any(|message| has_same_content(message, &status))
     {
-        said.push(stamped(status, task.finished_at.unwrap_or(task.updated_at)));
+        history.push(with_timestamp(
+            status,
+            task.finished_at.unwrap_or(task.updated_at),
+        ));
     }
     TaskObject {
-        messages: messages.then(|| said.into_iter().map(discreet).collect()),
-        artifacts: artifacts.then_some(made),
-        ..head(&task)
+        messages: include_messages.then(|| history.into_iter().map(without_fetch_urls).collect()),
+        artifacts: include_artifacts.then_some(task_artifacts),
+        ..task_summary(&task)
     }
 }
 
-/// A task as an event left it: with what the event brought. All else that is said of it never changes,
-/// so the object is the same whenever it is made.
-pub(crate) fn as_of(
+/// Converts a task as of an event, with the message of the event. The other fields never change, so the object
+/// is the same whenever it is built.
+pub(crate) fn task_as_of(
     task: &Task,
     state: TaskState,
     at: Timestamp,
-    said: Option<Message>,
+    message: Option<Message>,
 ) -> TaskObject {
     TaskObject {
-        status: Status(state),
+        status: TaskStatus(state),
         updated_at: Some(at),
-        messages: said.map(|message| vec![stamped(message, at)]),
-        ..head(task)
+        messages: message.map(|message| vec![with_timestamp(message, at)]),
+        ..task_summary(task)
     }
 }
 
-/// A message that says when it was said.
-pub(crate) fn stamped(message: Message, at: Timestamp) -> Message {
-    let message = discreet(message);
+/// Sets the timestamp of a message if it has none.
+pub(crate) fn with_timestamp(message: Message, at: Timestamp) -> Message {
+    let message = without_fetch_urls(message);
     match message.timestamp() {
         Some(_) => message,
         None => message.with_timestamp(at),
     }
 }
 
-/// A message without the addresses of its attachments: whoever has one has the file.
-fn discreet(message: Message) -> Message {
-    let secret = |part: &Part| part.extra().get("fetch").is_some();
-    if !message.parts().iter().any(secret) {
+/// Removes the download URLs of attachments: a URL gives access to the file.
+fn without_fetch_urls(message: Message) -> Message {
+    let has_fetch_url = |part: &Part| part.extra().get("fetch").is_some();
+    if !message.parts().iter().any(has_fetch_url) {
         return message;
     }
     let parts = message.parts().iter().cloned();
@@ -126,30 +138,35 @@ fn discreet(message: Message) -> Message {
     message.replace_parts(parts)
 }
 
-/// An artifact that says when it was made.
-pub(crate) fn dated(artifact: Artifact, at: Timestamp) -> Artifact {
+/// Sets the creation time of an artifact if it has none.
+pub(crate) fn with_created_at(artifact: Artifact, at: Timestamp) -> Artifact {
     match artifact.created_at() {
         Some(_) => artifact,
         None => artifact.with_created_at(at),
     }
 }
 
-fn says_the_same(one: &Message, other: &Message) -> bool {
+fn has_same_content(one: &Message, other: &Message) -> bool {
     one.role() == other.role() && one.parts() == other.parts() && one.agent_id() == other.agent_id()
 }
 
-/// A stream, with the addresses where it is watched beside what the caller attached.
+/// Converts a stream, with its watch URLs added to the caller's metadata.
 pub(crate) fn stream(stream: &Stream, public_url: &Url) -> StreamObject {
-    let watch = |scheme: Option<&str>, end: &str| {
+    let watch_url = |scheme: Option<&str>, suffix: &str| {
         let base = public_url.as_str().trim_end_matches('/');
         let base = match scheme {
             Some(scheme) => format!("{scheme}{}", base.trim_start_matches("http")),
             None => base.to_owned(),
         };
-        format!("{base}/streams/{}{end}", stream.id)
+        format!("{base}/streams/{}{suffix}", stream.id)
     };
-    let metadata = members::add(stream.metadata.as_ref(), "events", &watch(None, "/events"));
-    let metadata = members::add(metadata.as_ref(), "websocket", &watch(Some("ws"), ""));
+    let metadata = json_object::add_field(
+        stream.metadata.as_ref(),
+        "events",
+        &watch_url(None, "/events"),
+    );
+    let metadata =
+        json_object::add_field(metadata.as_ref(), "websocket", &watch_url(Some("ws"), ""));
     let participants = if stream.participants.is_empty() {
         vec![stream.owner.as_str().to_owned()]
     } else {
@@ -165,8 +182,8 @@ pub(crate) fn stream(stream: &Stream, public_url: &Url) -> StreamObject {
     }
 }
 
-/// A subscription to a task's events.
-pub(crate) fn subscription(push: &Push, target: Target) -> SubscriptionObject {
+/// Converts a subscription.
+pub(crate) fn subscription(push: &PushSubscription, target: WebhookTarget) -> SubscriptionObject {
     SubscriptionObject {
         subscription_id: push.id.as_str().to_owned(),
         task_id: push.task_id.as_str().to_owned(),
@@ -177,21 +194,21 @@ pub(crate) fn subscription(push: &Push, target: Target) -> SubscriptionObject {
     }
 }
 
-/// The events that a subscription wants, each once; the usual ones if it does not say.
-pub(crate) fn wanted(events: Option<Vec<TaskEvent>>) -> Vec<TaskEvent> {
-    let mut wanted = Vec::new();
+/// Returns the requested events without duplicates; the default ones if none are requested.
+pub(crate) fn requested_events(events: Option<Vec<TaskEvent>>) -> Vec<TaskEvent> {
+    let mut requested = Vec::new();
     for event in events.unwrap_or_default() {
-        if !wanted.contains(&event) {
-            wanted.push(event);
+        if !requested.contains(&event) {
+            requested.push(event);
         }
     }
-    if wanted.is_empty() {
-        wanted.extend(TaskEvent::DEFAULT);
+    if requested.is_empty() {
+        requested.extend(TaskEvent::DEFAULT);
     }
-    wanted
+    requested
 }
 
-/// The hub's names for events that ACP's are made of.
+/// Returns the hub's event names for these ACP events.
 pub(crate) fn hub_events(events: &[TaskEvent]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for event in events {
@@ -200,14 +217,14 @@ pub(crate) fn hub_events(events: &[TaskEvent]) -> Vec<String> {
             TaskEvent::NewMessage => "message",
             TaskEvent::NewArtifact => "artifact",
         };
-        if names.iter().all(|known| known != name) {
+        if names.iter().all(|listed| listed != name) {
             names.push(name.to_owned());
         }
     }
     names
 }
 
-/// What an event of a task is called in ACP: the end of a task is a change of its status, too.
+/// Returns the ACP events of a task event. The end of a task is also a status change.
 pub(crate) fn acp_events(body: &EventBody) -> &'static [TaskEvent] {
     match body {
         EventBody::Created { .. } => &[TaskEvent::StatusChange],
@@ -224,7 +241,7 @@ pub(crate) fn acp_events(body: &EventBody) -> &'static [TaskEvent] {
         },
         EventBody::Message { .. } => &[TaskEvent::NewMessage],
         EventBody::Artifact { .. } => &[TaskEvent::NewArtifact],
-        // Growing text, status lines and streams have no event in ACP.
+        // Text deltas, status lines and stream events have no ACP event.
         _ => &[],
     }
 }

@@ -1,195 +1,214 @@
-//! What each method does: read, ask the hub, say what came of it. Rules live in the hub, shapes in
-//! `convert`, codes in `errors`.
+//! Handlers of ACP's methods. Rules live in the hub, conversions in `convert`, error codes in `errors`.
 
-use super::{convert, members};
-use crate::rpc::errors::{self, Fault};
-use crate::rpc::{Context, Reply};
-use crate::webhooks::{CHANNEL, Target};
-use interzone_hub::{NewPush, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView};
+use super::{convert, json_object};
+use crate::rpc::errors::{self, CallError};
+use crate::rpc::{CallContext, CallReply};
+use crate::webhooks::{WEBHOOK_CHANNEL, WebhookTarget};
+use interzone_hub::{
+    NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView,
+};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
     MethodResult, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskList,
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
     TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
-use interzone_protocol::vocab::{Json, Metadata, StreamId, StreamState, TaskId, TaskState};
+use interzone_protocol::vocab::{Metadata, StreamId, StreamState, TaskId, TaskState, VerbatimJson};
 use serde::{Serialize, Serializer};
 
-type Outcome = Result<Reply, Fault>;
+type AcpResult = Result<CallReply, CallError>;
 
-/// How many tasks a page has that does not say.
-const PAGE: usize = 50;
+/// Default page size of `tasks.list`.
+const DEFAULT_PAGE_SIZE: usize = 50;
 
-fn task_id(text: &str) -> Result<TaskId, Fault> {
+fn task_id(text: &str) -> Result<TaskId, CallError> {
     convert::task_id(text).ok_or_else(|| errors::unknown_task(text).into())
 }
 
-fn stream_id(text: &str) -> Result<StreamId, Fault> {
+fn stream_id(text: &str) -> Result<StreamId, CallError> {
     convert::stream_id(text).ok_or_else(|| errors::unknown_stream(text).into())
 }
 
-fn done(message: &str) -> Outcome {
-    Ok(Reply::Acp(MethodResult::Success {
+fn success(message: &str) -> AcpResult {
+    Ok(CallReply::Acp(MethodResult::Success {
         message: message.to_owned(),
     }))
 }
 
-fn taken(message: &str) -> Outcome {
-    Ok(Reply::Acp(MethodResult::Notification {
+fn accepted(message: &str) -> AcpResult {
+    Ok(CallReply::Acp(MethodResult::Notification {
         message: message.to_owned(),
     }))
 }
 
-pub(crate) async fn create(cx: &Context<'_>, params: TasksCreateParams) -> Outcome {
+pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams) -> AcpResult {
     let message = params.initial_message;
-    let asked_for = params.assign_to.clone();
+    let requested_agent = params.assign_to.clone();
     let new = NewTask {
         route: Route {
             assign_to: params.assign_to,
             ..Route::default()
         },
         priority: params.priority.unwrap_or_default(),
-        metadata: traced(cx, params.metadata),
+        metadata: with_trace(cx, params.metadata),
         ..NewTask::new(message.clone())
     };
     let task = cx.hub().create_task(cx.caller, new).await;
-    let task = task.map_err(|error| Fault::for_agent(error, asked_for, cx.hub().agents()))?;
-    cx.about(task.id.as_str());
-    Ok(Reply::Acp(MethodResult::Task {
-        task: convert::begun(&task, message),
+    let task =
+        task.map_err(|error| CallError::for_agent(error, requested_agent, cx.hub().agents()))?;
+    cx.set_subject(task.id.as_str());
+    Ok(CallReply::Acp(MethodResult::Task {
+        task: convert::task_created(&task, message),
     }))
 }
 
-/// What the caller attached, and its place in a trace if it sent one, for agents that pass the task on.
-fn traced(cx: &Context<'_>, attached: Option<Metadata>) -> Option<Metadata> {
-    let Some(trace) = &cx.origin.trace else {
-        return attached;
+/// Adds the caller's trace context to the metadata, for agents that forward the task.
+fn with_trace(cx: &CallContext<'_>, metadata: Option<Metadata>) -> Option<Metadata> {
+    let Some(trace) = &cx.meta.trace else {
+        return metadata;
     };
-    members::add(attached.as_ref(), "traceparent", &trace.to_string()).or(attached)
+    json_object::add_field(metadata.as_ref(), "traceparent", &trace.to_string()).or(metadata)
 }
 
-pub(crate) async fn send(cx: &Context<'_>, params: TasksSendParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn tasks_send(cx: &CallContext<'_>, params: TasksSendParams) -> AcpResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
-    cx.hub().send(cx.caller, &id, params.message).await?;
-    done("Message sent")
+    cx.hub()
+        .send_message(cx.caller, &id, params.message)
+        .await?;
+    success("Message sent")
 }
 
-pub(crate) async fn get(cx: &Context<'_>, params: TasksGetParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn tasks_get(cx: &CallContext<'_>, params: TasksGetParams) -> AcpResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
     let messages = params.include_messages.unwrap_or(true);
     let artifacts = params.include_artifacts.unwrap_or(true);
-    let latest = if messages { usize::MAX } else { 0 };
+    let message_limit = if messages { usize::MAX } else { 0 };
     let view = cx
         .hub()
-        .task_view_within(cx.caller, &id, latest, artifacts, Some(&cx.memory))
+        .task_view_within(cx.caller, &id, message_limit, artifacts, Some(&cx.memory))
         .await?;
-    Ok(Reply::Shown(Shown {
+    Ok(CallReply::Task(TaskReply {
         view,
-        messages,
-        artifacts,
+        include_messages: messages,
+        include_artifacts: artifacts,
     }))
 }
 
-/// A task that somebody asked for. It is written once for all who ask while it stays as it is.
-pub(crate) struct Shown {
+/// Reply of `tasks.get`. Its JSON is cached with the task's snapshot and shared by all readers.
+pub(crate) struct TaskReply {
     view: TaskView,
-    messages: bool,
-    artifacts: bool,
+    include_messages: bool,
+    include_artifacts: bool,
 }
 
-impl Shown {
+impl TaskReply {
     fn result(&self) -> MethodResult {
         let detail = self.view.clone().into_detail();
         MethodResult::Task {
-            task: convert::detail(detail, self.messages, self.artifacts),
+            task: convert::task_detail(detail, self.include_messages, self.include_artifacts),
         }
     }
 
-    /// What was written for all, if it may be shown to this one. It was checked when it was written, so
-    /// nobody has to look at it again.
-    pub(crate) fn written(&self) -> Option<&str> {
-        let readable = |json: &Json| RawJson::parse(json.as_str()).is_ok();
-        let write = || Json::of(&self.result()).ok().filter(readable);
-        let whole = self.messages && self.artifacts;
-        let written = whole.then(|| self.view.written("acp", write)).flatten();
-        written.map(Json::as_str)
+    /// Returns the cached JSON if the complete task was requested. It was validated when it was cached.
+    pub(crate) fn cached_json(&self) -> Option<&str> {
+        let is_valid = |json: &VerbatimJson| RawJson::parse(json.as_str()).is_ok();
+        let write = || {
+            VerbatimJson::from_value(&self.result())
+                .ok()
+                .filter(is_valid)
+        };
+        let is_complete = self.include_messages && self.include_artifacts;
+        let json = is_complete
+            .then(|| self.view.cached_rendering("acp", write))
+            .flatten();
+        json.map(VerbatimJson::as_str)
     }
 }
 
-impl Serialize for Shown {
+impl Serialize for TaskReply {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.result().serialize(serializer)
     }
 }
 
-pub(crate) async fn cancel(cx: &Context<'_>, params: TasksCancelParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn tasks_cancel(cx: &CallContext<'_>, params: TasksCancelParams) -> AcpResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
     let reason = params.reason.as_deref();
     cx.hub().cancel(cx.caller, &id, reason).await?;
-    done("Task canceled")
+    success("Task canceled")
 }
 
-pub(crate) async fn subscribe(cx: &Context<'_>, params: TasksSubscribeParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn tasks_subscribe(
+    cx: &CallContext<'_>,
+    params: TasksSubscribeParams,
+) -> AcpResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
-    // Whose the task is comes before what is wrong with the address.
+    // Ownership is checked before the URL.
     cx.hub().task(cx.caller, &id).await?;
     cx.zone
         .egress
-        .vet(&params.callback_url)
-        .map_err(|why| errors::field("params.callbackUrl", why.to_string(), "another URL"))?;
-    let target = Target {
+        .check_url(&params.callback_url)
+        .map_err(|error| errors::field("params.callbackUrl", error.to_string(), "another URL"))?;
+    let target = WebhookTarget {
         url: params.callback_url,
-        events: convert::wanted(params.events),
+        events: convert::requested_events(params.events),
     };
-    let push = NewPush {
+    let push = NewPushSubscription {
         id: None,
-        channel: CHANNEL.to_owned(),
+        channel: WEBHOOK_CHANNEL.to_owned(),
         events: convert::hub_events(&target.events),
-        target: Json::of(&target).map_err(|_| errors::internal("target"))?,
+        target: VerbatimJson::from_value(&target).map_err(|_| errors::internal("target"))?,
     };
-    let push = cx.hub().add_push(cx.caller, &id, push).await?;
-    Ok(Reply::Acp(MethodResult::Subscription {
+    let push = cx.hub().add_push_subscription(cx.caller, &id, push).await?;
+    Ok(CallReply::Acp(MethodResult::Subscription {
         subscription: convert::subscription(&push, target),
     }))
 }
 
-pub(crate) async fn unsubscribe(cx: &Context<'_>, params: TasksUnsubscribeParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn tasks_unsubscribe(
+    cx: &CallContext<'_>,
+    params: TasksUnsubscribeParams,
+) -> AcpResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
     let removed = match convert::subscription_id(&params.subscription_id) {
-        Some(push) => cx.hub().remove_push(cx.caller, &id, &push).await?,
+        Some(push) => {
+            cx.hub()
+                .remove_push_subscription(cx.caller, &id, &push)
+                .await?
+        }
         None => false,
     };
-    done(if removed {
+    success(if removed {
         "Subscription ended"
     } else {
-        "There was no such subscription"
+        "Subscription not found"
     })
 }
 
-pub(crate) async fn list(cx: &Context<'_>, params: TasksListParams) -> Outcome {
+pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) -> AcpResult {
     let states = match params.status.as_deref() {
         None => Vec::new(),
         Some(name) => {
-            let named: Vec<TaskState> = TaskState::ALL
+            let matching: Vec<TaskState> = TaskState::ALL
                 .into_iter()
                 .filter(|state| state.acp() == name)
                 .collect();
-            if named.is_empty() {
+            if matching.is_empty() {
                 return Err(
                     errors::field("params.status", "a task status of ACP", "string").into(),
                 );
             }
-            named
+            matching
         }
     };
     let after = match params.after.as_deref().map(TaskCursor::from_token) {
         Some(None) => {
-            let expected = "what the page before gave as `next`";
+            let expected = "the `next` of the previous page";
             return Err(errors::field("params.after", expected, "string").into());
         }
         Some(after) => after,
@@ -205,59 +224,61 @@ pub(crate) async fn list(cx: &Context<'_>, params: TasksListParams) -> Outcome {
         limit: params
             .limit
             .and_then(|limit| usize::try_from(limit).ok())
-            .unwrap_or(PAGE),
+            .unwrap_or(DEFAULT_PAGE_SIZE),
     };
     let page = cx.hub().list_tasks(cx.caller, query).await?;
-    Ok(Reply::List(TaskList {
-        tasks: page.tasks.iter().map(convert::head).collect(),
+    Ok(CallReply::List(TaskList {
+        tasks: page.tasks.iter().map(convert::task_summary).collect(),
         next: page.next.map(|next| next.to_token()),
     }))
 }
 
-pub(crate) async fn start(cx: &Context<'_>, params: StreamStartParams) -> Outcome {
+pub(crate) async fn stream_start(cx: &CallContext<'_>, params: StreamStartParams) -> AcpResult {
     let new = NewStream {
         participants: params.participants.unwrap_or_default(),
         metadata: params.metadata,
     };
     let stream = cx.hub().start_stream(cx.caller, new).await?;
-    cx.about(stream.id.as_str());
-    Ok(Reply::Acp(MethodResult::Stream {
+    cx.set_subject(stream.id.as_str());
+    Ok(CallReply::Acp(MethodResult::Stream {
         stream: convert::stream(&stream, &cx.zone.public_url),
     }))
 }
 
-pub(crate) async fn say(cx: &Context<'_>, params: StreamMessageParams) -> Outcome {
-    cx.about(&params.stream_id);
+pub(crate) async fn stream_message(cx: &CallContext<'_>, params: StreamMessageParams) -> AcpResult {
+    cx.set_subject(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
     cx.hub()
-        .ask_on_stream(cx.caller, &id, params.message, Route::default())
+        .send_stream_message(cx.caller, &id, params.message, Route::default())
         .await?;
-    done("Message sent")
+    success("Message sent")
 }
 
-pub(crate) async fn end(cx: &Context<'_>, params: StreamEndParams) -> Outcome {
-    cx.about(&params.stream_id);
+pub(crate) async fn stream_end(cx: &CallContext<'_>, params: StreamEndParams) -> AcpResult {
+    cx.set_subject(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
     let reason = params.reason.as_deref();
     cx.hub()
-        .move_stream(cx.caller, &id, StreamState::Closed, reason)
+        .set_stream_state(cx.caller, &id, StreamState::Closed, reason)
         .await?;
-    done("Stream ended")
+    success("Stream ended")
 }
 
-/// A peer tells of a task of its own, whose id says nothing here. It is on record by the audit log, and
-/// changes nothing: nobody moves a task by claiming that it moved.
-pub(crate) fn notified(cx: &Context<'_>, params: &TaskNotification) -> Outcome {
-    cx.about(&params.task_id);
-    taken("Notification taken")
+/// A peer's notification about a task of its own, whose id has no meaning here. It is only audited: a peer cannot
+/// change a task by claiming that it changed.
+pub(crate) fn task_notification(cx: &CallContext<'_>, params: &TaskNotification) -> AcpResult {
+    cx.set_subject(&params.task_id);
+    accepted("Notification accepted")
 }
 
-/// A peer speaks on a stream, piece by piece. It speaks as itself, whatever role it gives to its words:
-/// those who watch are told who it was. The number that it counts by is its own; the stream has one.
-pub(crate) async fn chunk(cx: &Context<'_>, params: StreamChunk) -> Outcome {
-    cx.about(&params.stream_id);
+/// A peer posts a chunk to a stream. It is attributed to the peer whatever role the chunk claims, and the peer's
+/// sequence number is ignored; the stream has its own.
+pub(crate) async fn stream_chunk(cx: &CallContext<'_>, params: StreamChunk) -> AcpResult {
+    cx.set_subject(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
-    let last = params.is_last.unwrap_or(false);
-    cx.hub().speak(cx.caller, &id, params.chunk, last).await?;
-    taken("Chunk taken")
+    let is_last = params.is_last.unwrap_or(false);
+    cx.hub()
+        .post_chunk(cx.caller, &id, params.chunk, is_last)
+        .await?;
+    accepted("Chunk accepted")
 }

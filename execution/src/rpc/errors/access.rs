@@ -1,61 +1,65 @@
-//! What is told to whoever has not proved who they are, or may not do what they ask: the same in every
-//! dialect.
+//! Authentication and authorization errors, the same in every dialect.
 
-use super::{WireError, echo, unavailable};
+use super::{WireError, truncate_echo, unavailable};
 use axum::http::StatusCode;
-use interzone_edge::auth::Refusal;
+use interzone_edge::auth::AuthFailure;
 use interzone_protocol::acp::{Scope, codes};
 use serde_json::json;
 
-/// A token that is not good. `token_url` is where a good one comes from.
-pub(crate) fn refused(refusal: &Refusal, token_url: &str, metadata_url: &str) -> WireError {
-    let (code, message, word, why) = match refusal {
-        Refusal::Missing => (
+/// Token error. `token_url` is the token endpoint.
+pub(crate) fn authentication_error(
+    refusal: &AuthFailure,
+    token_url: &str,
+    metadata_url: &str,
+) -> WireError {
+    let (code, message, label, description) = match refusal {
+        AuthFailure::Missing => (
             codes::AUTHENTICATION_FAILED,
             "Authentication required",
             "token_missing",
             "send a bearer token in the Authorization header",
         ),
-        Refusal::Malformed => (
+        AuthFailure::Malformed => (
             codes::AUTHENTICATION_FAILED,
             "Authentication failed",
             "token_malformed",
             "the Authorization header must be: Bearer, a space, the token",
         ),
-        Refusal::Invalid(why) => (
+        AuthFailure::Invalid(reason) => (
             codes::AUTHENTICATION_FAILED,
             "Authentication failed",
             "token_invalid",
-            *why,
+            *reason,
         ),
-        Refusal::Expired => (
+        AuthFailure::Expired => (
             codes::TOKEN_EXPIRED,
             "Token expired",
             "token_expired",
             "the token has expired; get a new one",
         ),
-        Refusal::Unavailable => {
+        AuthFailure::Unavailable => {
             return unavailable("issuer_unavailable");
         }
     };
-    let mut error = WireError::new(code, StatusCode::UNAUTHORIZED, message, word).with(json!({
-        "error": "invalid_token",
-        "error_description": why,
-        "requiredScopes": [Scope::AgentIdentify.name()],
-        "tokenUrl": token_url,
-    }));
-    // RFC 6750: whoever sent no token at all is told no error.
+    let mut error =
+        WireError::new(code, StatusCode::UNAUTHORIZED, message, label).with_data(json!({
+            "error": "invalid_token",
+            "error_description": description,
+            "requiredScopes": [Scope::AgentIdentify.name()],
+            "tokenUrl": token_url,
+        }));
+    // RFC 6750: a request without a token gets no error code.
     error.challenge = Some(match refusal {
-        Refusal::Missing => format!("resource_metadata=\"{metadata_url}\""),
+        AuthFailure::Missing => format!("resource_metadata=\"{metadata_url}\""),
         _ => format!(
-            "error=\"invalid_token\", error_description=\"{why}\", resource_metadata=\"{metadata_url}\""
+            "error=\"invalid_token\", error_description=\"{description}\", resource_metadata=\"{metadata_url}\""
         ),
     });
     error
 }
 
-/// A good token that lacks a scope.
-pub(crate) fn lacks_scope<'s>(
+/// Valid token without a required scope.
+pub(crate) fn insufficient_scope<'s>(
     required: &[Scope],
     provided: impl Iterator<Item = &'s str>,
     metadata_url: &str,
@@ -67,9 +71,9 @@ pub(crate) fn lacks_scope<'s>(
         "Insufficient scope",
         "insufficient_scope",
     )
-    .with(json!({
+    .with_data(json!({
         "requiredScopes": names,
-        "providedScopes": provided.take(64).map(echo).collect::<Vec<_>>(),
+        "providedScopes": provided.take(64).map(truncate_echo).collect::<Vec<_>>(),
         "suggestion": "get a token with all required scopes",
     }));
     error.challenge = Some(format!(
@@ -79,7 +83,7 @@ pub(crate) fn lacks_scope<'s>(
     error
 }
 
-/// A good token of somebody who does not run the zone.
+/// Valid token without the operator scope.
 pub(crate) fn not_operator(scope: &str) -> WireError {
     let mut error = WireError::new(
         codes::INSUFFICIENT_SCOPE,
@@ -87,7 +91,7 @@ pub(crate) fn not_operator(scope: &str) -> WireError {
         "Insufficient scope",
         "insufficient_scope",
     )
-    .with(json!({"requiredScopes": [scope]}));
+    .with_data(json!({"requiredScopes": [scope]}));
     error.challenge = Some(format!("error=\"insufficient_scope\", scope=\"{scope}\""));
     error
 }

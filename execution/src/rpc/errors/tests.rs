@@ -1,19 +1,19 @@
-//! The whole error table, as one page to read.
+//! Snapshots of the complete error tables.
 
 use super::*;
-use interzone_edge::auth::Refusal;
+use interzone_edge::auth::AuthFailure;
 use interzone_hub::{Registry, SubscriptionState};
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId};
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 
-fn line(what: &str, error: &WireError) -> String {
+fn format_error(name: &str, error: &WireError) -> String {
     let mut object = Vec::new();
-    error.error().write_to(&mut object);
+    error.to_error_object().write_to(&mut object);
     let mut line = format!(
-        "{what}\n  {} {} {}",
+        "{name}\n  {} {} {}",
         error.http.as_u16(),
-        error.word,
+        error.label,
         String::from_utf8(object).unwrap()
     );
     if let Some(challenge) = &error.challenge {
@@ -35,7 +35,7 @@ fn hub_errors() -> Vec<HubError> {
             id: task(),
             state: TaskState::Rejected,
         },
-        HubError::IllegalMove {
+        HubError::IllegalTransition {
             from: TaskState::Completed,
             to: TaskState::Working,
         },
@@ -65,7 +65,7 @@ fn hub_errors() -> Vec<HubError> {
         },
         HubError::Invalid {
             field: "role",
-            reason: "only the agent itself speaks as the agent",
+            reason: "the agent role is reserved for agents",
         },
         HubError::Stopped,
         HubError::Contended,
@@ -79,51 +79,51 @@ fn hub_errors() -> Vec<HubError> {
 }
 
 #[test]
-fn every_reason_has_its_code_status_and_words() {
+fn acp_error_table() {
     let mut table = Vec::new();
     for error in hub_errors() {
         let name = format!("{error:?}").replace("secret ", "");
-        table.push(line(&name, &to_wire(&error, Dialect::Acp)));
+        table.push(format_error(&name, &to_wire(&error, Dialect::Acp)));
     }
     let refusals = [
-        Refusal::Missing,
-        Refusal::Malformed,
-        Refusal::Invalid("wrong_audience"),
-        Refusal::Expired,
-        Refusal::Unavailable,
+        AuthFailure::Missing,
+        AuthFailure::Malformed,
+        AuthFailure::Invalid("wrong_audience"),
+        AuthFailure::Expired,
+        AuthFailure::Unavailable,
     ];
     for refusal in refusals {
-        let error = refused(
+        let error = authentication_error(
             &refusal,
             "https://a/oauth2/token",
             "https://a/.well-known/x",
         );
-        table.push(line(&format!("{refusal:?}"), &error));
+        table.push(format_error(&format!("{refusal:?}"), &error));
     }
     let scopes = [Scope::AgentIdentify, Scope::TasksRead];
     let provided = ["acp:tasks:write"].into_iter();
-    let none = "x".repeat(500);
+    let long_name = "x".repeat(500);
     table.extend([
-        line(
+        format_error(
             "scope",
-            &lacks_scope(&scopes, provided, "https://a/.well-known/x"),
+            &insufficient_scope(&scopes, provided, "https://a/.well-known/x"),
         ),
-        line("operator", &not_operator("interzone:operate")),
-        line("rate", &too_fast(Duration::from_millis(1_001), 60)),
-        line("watches", &too_many_watches(3)),
-        line("method", &unknown_method("no\"such\u{7}")),
-        line("long method", &unknown_method(&none)),
-        line("field", &field("params.taskId", "a string", "number")),
-        line("too long", &took_too_long()),
-        line(
+        format_error("operator", &not_operator("interzone:operate")),
+        format_error("rate", &rate_limited(Duration::from_millis(1_001), 60)),
+        format_error("watches", &too_many_watches(3)),
+        format_error("method", &unknown_method("no\"such\u{7}")),
+        format_error("long method", &unknown_method(&long_name)),
+        format_error("field", &field("params.taskId", "a string", "number")),
+        format_error("too long", &timed_out()),
+        format_error(
             "size",
             &transport(StatusCode::PAYLOAD_TOO_LARGE, "Too large", "too_large"),
         ),
-        line(
+        format_error(
             "agent by name",
-            &match by_name("bob") {
-                Fault::Wire(error) => *error,
-                Fault::Hub(error) => to_wire(&error, Dialect::Acp),
+            &match unavailable_agent("bob") {
+                CallError::Wire(error) => *error,
+                CallError::Hub(error) => to_wire(&error, Dialect::Acp),
             },
         ),
     ]);
@@ -132,80 +132,100 @@ fn every_reason_has_its_code_status_and_words() {
     insta::assert_snapshot!(table);
 }
 
-fn by_name(name: &str) -> Fault {
+fn unavailable_agent(name: &str) -> CallError {
     let agents = Registry::default();
-    Fault::for_agent(HubError::AgentUnavailable, Some(name.to_owned()), &agents)
+    CallError::for_agent(HubError::AgentUnavailable, Some(name.to_owned()), &agents)
 }
 
 #[test]
-fn dialects_without_codes_speak_in_the_envelopes() {
+fn dialects_without_codes_use_generic_jsonrpc_codes() {
     for error in hub_errors() {
         for dialect in [Dialect::Cauce, Dialect::A2a] {
             let code = to_wire(&error, dialect).code;
-            let known = [ErrorCode::INVALID_PARAMS, ErrorCode::INTERNAL_ERROR];
-            assert!(known.contains(&code), "{error}");
+            let generic = [ErrorCode::INVALID_PARAMS, ErrorCode::INTERNAL_ERROR];
+            assert!(generic.contains(&code), "{error}");
         }
     }
 }
 
-/// Every reason of the zones, too: the hub's, those of an agent, and what other dialects say their way.
+/// The zone table: hub errors, agent failures, and errors of other dialects adapted to the zone dialect.
 #[test]
-fn every_reason_between_the_zones_has_its_word() {
+fn zone_error_table() {
     let mut table = Vec::new();
     for error in hub_errors() {
         let name = format!("{error:?}").replace("secret ", "");
-        table.push(line(&name, &to_wire(&error, Dialect::Zone)));
+        table.push(format_error(&name, &to_wire(&error, Dialect::Zone)));
     }
-    for word in ErrorWord::ALL {
-        table.push(line(word.name(), &zone::of_word(*word)));
+    for reason in ErrorReason::ALL {
+        table.push(format_error(reason.name(), &zone::from_reason(*reason)));
     }
     let scopes = [Scope::AgentIdentify, Scope::TasksWrite];
     let provided = ["acp:tasks:read"].into_iter();
-    let said = Some(" The reason. ");
-    let dressed = |error| zone::dressed(error);
+    let detail = Some(" The reason. ");
+    let adapted = |error| zone::adapt_to_zone(error);
     table.extend([
-        line("missing", &zone::missing(&["channel", "text"], false)),
-        line("nothing asked", &zone::missing(&["text"], true)),
-        line("field", &zone::field("params.text", "a string", "number")),
-        line("rate", &zone::too_fast(Duration::from_millis(1_001), 60)),
-        line("agent, no word", &zone::of_failure(None, said)),
-        line(
+        format_error(
+            "missing",
+            &zone::missing_params(&["channel", "text"], false),
+        ),
+        format_error("nothing asked", &zone::missing_params(&["text"], true)),
+        format_error("field", &zone::field("params.text", "a string", "number")),
+        format_error(
+            "rate",
+            &zone::rate_limited(Duration::from_millis(1_001), 60),
+        ),
+        format_error("agent, no word", &zone::from_agent_failure(None, detail)),
+        format_error(
             "agent_timeout",
-            &zone::of_failure(Some("agent_timeout"), None),
+            &zone::from_agent_failure(Some("agent_timeout"), None),
         ),
-        line(
+        format_error(
             "agent_panicked",
-            &zone::of_failure(Some("agent_panicked"), None),
+            &zone::from_agent_failure(Some("agent_panicked"), None),
         ),
-        line(
+        format_error(
             "a model's",
-            &zone::of_failure(Some("bedrock_throttling"), said),
+            &zone::from_agent_failure(Some("bedrock_throttling"), detail),
         ),
-        line(
+        format_error(
             "not an agent's",
-            &zone::of_failure(Some("parse_error"), Some("  ")),
+            &zone::from_agent_failure(Some("parse_error"), Some("  ")),
         ),
-        line("nor this", &zone::of_failure(Some("task_not_found"), None)),
-        line(
+        format_error(
+            "nor this",
+            &zone::from_agent_failure(Some("task_not_found"), None),
+        ),
+        format_error(
             "other field",
-            &dressed(field("params.x", "a string", "number")),
+            &adapted(field("params.x", "a string", "number")),
         ),
-        line("other panic", &dressed(internal("panic"))),
-        line("other unavailable", &dressed(unavailable("no_room"))),
-        line("other rate", &dressed(too_fast(Duration::from_secs(2), 60))),
-        line("other method", &dressed(unknown_method("execute"))),
-        line(
+        format_error("other panic", &adapted(internal("panic"))),
+        format_error("other unavailable", &adapted(unavailable("memory_limit"))),
+        format_error(
+            "other rate",
+            &adapted(rate_limited(Duration::from_secs(2), 60)),
+        ),
+        format_error("other method", &adapted(unknown_method("execute"))),
+        format_error(
             "scope",
-            &dressed(lacks_scope(&scopes, provided, "https://a/.well-known/x")),
+            &adapted(insufficient_scope(
+                &scopes,
+                provided,
+                "https://a/.well-known/x",
+            )),
         ),
     ]);
-    for refusal in [Refusal::Missing, Refusal::Expired, Refusal::Unavailable] {
-        let error = refused(
+    for refusal in [
+        AuthFailure::Missing,
+        AuthFailure::Expired,
+        AuthFailure::Unavailable,
+    ] {
+        let error = authentication_error(
             &refusal,
             "https://a/oauth2/token",
             "https://a/.well-known/x",
         );
-        table.push(line(&format!("{refusal:?}"), &dressed(error)));
+        table.push(format_error(&format!("{refusal:?}"), &adapted(error)));
     }
     let lines = table.iter();
     assert!(

@@ -1,23 +1,23 @@
-//! An error as it is told: what is in the answer, and what its headers say of it.
+//! Error response: the JSON-RPC error object and its HTTP headers.
 
 use axum::http::StatusCode;
-use interzone_jsonrpc::{Error, ErrorCode, RawJson};
+use interzone_jsonrpc::{ErrorCode, ErrorObject, RawJson};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// What a caller is told.
+/// Error as sent to a caller.
 #[derive(Clone, Debug)]
 pub(crate) struct WireError {
     pub(crate) code: ErrorCode,
     pub(crate) http: StatusCode,
     pub(crate) message: Cow<'static, str>,
     pub(crate) data: Option<Value>,
-    /// What the answer's `WWW-Authenticate` says after `Bearer`, if it has one.
+    /// Parameters of `WWW-Authenticate: Bearer`, if present.
     pub(crate) challenge: Option<String>,
-    /// What the answer's `Retry-After` says, in seconds.
+    /// `Retry-After` in seconds.
     pub(crate) retry_after: Option<u64>,
-    /// A stable word for the log and the metrics.
-    pub(crate) word: &'static str,
+    /// Stable label for log and metrics.
+    pub(crate) label: &'static str,
 }
 
 impl WireError {
@@ -25,7 +25,7 @@ impl WireError {
         code: ErrorCode,
         http: StatusCode,
         message: impl Into<Cow<'static, str>>,
-        word: &'static str,
+        label: &'static str,
     ) -> Self {
         Self {
             code,
@@ -34,28 +34,28 @@ impl WireError {
             data: None,
             challenge: None,
             retry_after: None,
-            word,
+            label,
         }
     }
 
-    pub(super) fn with(mut self, data: Value) -> Self {
+    pub(super) fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Adds a member to `data`.
-    pub(crate) fn and(mut self, name: &str, value: impl Into<Value>) -> Self {
+    /// Adds a field to `data`.
+    pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
         let data = self.data.get_or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(members) = data {
-            members.insert(name.to_owned(), value.into());
+        if let Value::Object(fields) = data {
+            fields.insert(name.to_owned(), value.into());
         }
         self
     }
 
-    /// The error object of the answer.
-    pub(crate) fn error(&self) -> Error<'_> {
-        let error = Error::new(self.code, &*self.message);
-        match self.data.as_ref().map(RawJson::of) {
+    /// Returns the JSON-RPC error object.
+    pub(crate) fn to_error_object(&self) -> ErrorObject<'_> {
+        let error = ErrorObject::new(self.code, &*self.message);
+        match self.data.as_ref().map(RawJson::from_value) {
             Some(Ok(data)) => error.with_data(data),
             _ => error,
         }

@@ -1,44 +1,44 @@
-//! What goes wrong between the zones: each reason has a word of the contract, and the word has its code
-//! and its sentence. What a user is shown is decided by whoever talks to users.
+//! Errors of the zone dialect: each has a reason of the contract, with its code and message. The Verification Zone
+//! decides what the user sees.
 
-use super::{WireError, echo, store_word};
+use super::{WireError, store_label, truncate_echo};
 use axum::http::StatusCode;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp;
-use interzone_protocol::zone::{ErrorWord, codes};
+use interzone_protocol::zone::{ErrorReason, codes};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The member of `data` that every error has.
-pub(super) const ERROR_CODE: &str = "error_code";
+/// Field of `data` that every error has.
+pub(super) const ERROR_CODE_FIELD: &str = "error_code";
 
-/// The most characters of an agent's own words that are told on.
-const LONGEST_DETAIL: usize = 2_000;
+/// Maximum characters of an agent's failure text that are forwarded.
+const MAX_DETAIL_CHARS: usize = 2_000;
 
-/// The error that a word stands for.
-pub(crate) fn of_word(word: ErrorWord) -> WireError {
-    let http = match word {
-        ErrorWord::ParseError | ErrorWord::InvalidRequest => StatusCode::BAD_REQUEST,
+/// Builds the error of a reason.
+pub(crate) fn from_reason(reason: ErrorReason) -> WireError {
+    let http = match reason {
+        ErrorReason::ParseError | ErrorReason::InvalidRequest => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
-    WireError::new(word.code(), http, sentence(word), word.name())
-        .with(json!({ERROR_CODE: word.name()}))
+    WireError::new(reason.code(), http, message_for(reason), reason.name())
+        .with_data(json!({ERROR_CODE_FIELD: reason.name()}))
 }
 
-/// The hub's refusal.
-pub(super) fn of(error: &HubError) -> WireError {
+/// Maps a hub error.
+pub(super) fn from_hub(error: &HubError) -> WireError {
     match error {
         HubError::TaskNotFound(id) => unknown_task(id.as_str()),
-        HubError::TaskFinished { id, state } => of_word(ErrorWord::TaskFinished)
-            .and("task_id", id.as_str())
-            .and("state", state.name()),
-        HubError::IllegalMove { from, .. } => {
-            of_word(ErrorWord::TaskNotWaiting).and("state", from.name())
+        HubError::TaskFinished { id, state } => from_reason(ErrorReason::TaskFinished)
+            .with_field("task_id", id.as_str())
+            .with_field("state", state.name()),
+        HubError::IllegalTransition { from, .. } => {
+            from_reason(ErrorReason::TaskNotWaiting).with_field("state", from.name())
         }
-        HubError::AgentUnavailable => of_word(ErrorWord::AgentUnavailable),
-        HubError::NotAllowed => of_word(ErrorWord::AccessDenied),
+        HubError::AgentUnavailable => from_reason(ErrorReason::AgentUnavailable),
+        HubError::NotAllowed => from_reason(ErrorReason::AccessDenied),
         HubError::TooLarge { what, limit } => {
             field(*what, format!("at most {limit} bytes"), "more than that")
         }
@@ -50,15 +50,15 @@ pub(super) fn of(error: &HubError) -> WireError {
             reason,
         } => field(*name, *reason, "something else"),
         HubError::Contended => unavailable("contended"),
-        HubError::NoMemory => unavailable("no_room"),
+        HubError::NoMemory => unavailable("memory_limit"),
         HubError::Stopped => internal("stopped"),
-        HubError::Store(error) => match store_word(error) {
-            (word, true) => unavailable(word),
-            // Whether it was written is not known, but a repetition finds the same task.
-            (word, false) if matches!(error, StoreError::InDoubt(_)) => unavailable(word),
-            (word, false) => internal(word),
+        HubError::Store(error) => match store_label(error) {
+            (label, true) => unavailable(label),
+            // It is unknown if the write succeeded, but a retry finds the same task.
+            (label, false) if matches!(error, StoreError::InDoubt(_)) => unavailable(label),
+            (label, false) => internal(label),
         },
-        // Streams and subscriptions have no method between the zones.
+        // The zone dialect has no methods for streams and subscriptions.
         HubError::StreamNotFound(_)
         | HubError::StreamNotActive { .. }
         | HubError::SubscriptionNotFound(_)
@@ -66,159 +66,165 @@ pub(super) fn of(error: &HubError) -> WireError {
     }
 }
 
-/// There is no such task, as far as the caller may know.
+/// Task does not exist or is not visible to the caller.
 pub(crate) fn unknown_task(id: &str) -> WireError {
-    of_word(ErrorWord::TaskNotFound).and("task_id", echo(id))
+    from_reason(ErrorReason::TaskNotFound).with_field("task_id", truncate_echo(id))
 }
 
-/// Params that must be there and are absent or blank. A question that is empty is the user's mistake and
-/// has a word of its own; anything else is the caller's.
-pub(crate) fn missing(names: &[&str], nothing_asked: bool) -> WireError {
-    let word = if nothing_asked {
-        ErrorWord::MissingText
+/// Required params that are absent or blank. An empty question is the user's mistake and has a reason of its own;
+/// anything else is the caller's.
+pub(crate) fn missing_params(names: &[&str], is_empty_question: bool) -> WireError {
+    let reason = if is_empty_question {
+        ErrorReason::MissingText
     } else {
-        ErrorWord::InvalidParams
+        ErrorReason::InvalidParams
     };
-    of_word(word).and("missing", names.to_vec())
+    from_reason(reason).with_field("missing", names.to_vec())
 }
 
-/// A member of the params that does not fit.
+/// Invalid value of a params field.
 pub(crate) fn field(
     path: impl Into<String>,
     expected: impl Into<String>,
     received: impl Into<String>,
 ) -> WireError {
-    of_word(ErrorWord::InvalidParams)
-        .and("field", path.into())
-        .and("expected", expected.into())
-        .and("received", received.into())
+    from_reason(ErrorReason::InvalidParams)
+        .with_field("field", path.into())
+        .with_field("expected", expected.into())
+        .with_field("received", received.into())
 }
 
-/// Why a task failed: by the word that its agent left, if that is one which an agent can mean. What the
-/// agent says to the caller is told on, cut to a bearable length.
-pub(crate) fn of_failure(left: Option<&str>, said: Option<&str>) -> WireError {
-    let word = match left {
-        Some("agent_timeout") => ErrorWord::AsyncTimeout,
-        Some(name) => ErrorWord::from_name(name)
-            .filter(|word| is_an_agents(*word))
-            .unwrap_or(ErrorWord::AgentFailed),
-        None => ErrorWord::AgentFailed,
+/// Maps a task failure by the code that its agent set, if agents may use it. The agent's message is forwarded,
+/// truncated.
+pub(crate) fn from_agent_failure(code: Option<&str>, detail: Option<&str>) -> WireError {
+    let reason = match code {
+        Some("agent_timeout") => ErrorReason::AsyncTimeout,
+        Some(name) => ErrorReason::from_name(name)
+            .filter(|reason| is_agent_reason(*reason))
+            .unwrap_or(ErrorReason::AgentFailed),
+        None => ErrorReason::AgentFailed,
     };
-    detailed(of_word(word), said)
+    with_detail(from_reason(reason), detail)
 }
 
-/// The error with what the agent says to the caller.
-pub(crate) fn detailed(error: WireError, said: Option<&str>) -> WireError {
-    let said = said.map(str::trim).filter(|said| !said.is_empty());
-    match said {
-        Some(said) => error.and(
+/// Adds the agent's message to an error.
+pub(crate) fn with_detail(error: WireError, detail: Option<&str>) -> WireError {
+    let detail = detail.map(str::trim).filter(|said| !said.is_empty());
+    match detail {
+        Some(detail) => error.with_field(
             "detail",
-            said.chars().take(LONGEST_DETAIL).collect::<String>(),
+            detail.chars().take(MAX_DETAIL_CHARS).collect::<String>(),
         ),
         None => error,
     }
 }
 
-/// Whether an agent can mean a word: those of the envelope and of the tasks themselves are ours to say.
-fn is_an_agents(word: ErrorWord) -> bool {
-    let domain = [codes::DOMAIN, codes::TIMEOUT].contains(&word.code());
-    let ours = [
-        ErrorWord::TaskFinished,
-        ErrorWord::TaskNotFound,
-        ErrorWord::Canceled,
+/// True if agents may use a reason: those of the envelope and of task state are reserved.
+fn is_agent_reason(reason: ErrorReason) -> bool {
+    let is_agent_code = [codes::DOMAIN, codes::TIMEOUT].contains(&reason.code());
+    let reserved = [
+        ErrorReason::TaskFinished,
+        ErrorReason::TaskNotFound,
+        ErrorReason::Canceled,
     ];
-    domain && !ours.contains(&word)
+    is_agent_code && !reserved.contains(&reason)
 }
 
-/// Whoever asks too often.
-pub(crate) fn too_fast(wait: Duration, limit: u32) -> WireError {
+/// Rate limit exceeded.
+pub(crate) fn rate_limited(wait: Duration, limit: u32) -> WireError {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    let mut error = of_word(ErrorWord::RateLimited)
-        .and("retry_after", seconds)
-        .and("limit", limit);
+    let mut error = from_reason(ErrorReason::RateLimited)
+        .with_field("retry_after", seconds)
+        .with_field("limit", limit);
     error.retry_after = Some(seconds);
     error
 }
 
-fn internal(word: &'static str) -> WireError {
+fn internal(label: &'static str) -> WireError {
     WireError {
-        word,
-        ..of_word(ErrorWord::InternalError)
+        label,
+        ..from_reason(ErrorReason::InternalError)
     }
 }
 
-fn unavailable(word: &'static str) -> WireError {
-    let mut error = of_word(ErrorWord::Unavailable).and("retry_after", 1);
-    error.word = word;
+fn unavailable(label: &'static str) -> WireError {
+    let mut error = from_reason(ErrorReason::Unavailable).with_field("retry_after", 1);
+    error.label = label;
     error.retry_after = Some(1);
     error
 }
 
-/// An error that was not made for this dialect, as it is told in it. Who may not is told as ACP tells it.
-pub(crate) fn dressed(error: WireError) -> WireError {
-    let has_word = |data: &Value| data.get(ERROR_CODE).is_some();
-    let of_here = error.data.as_ref().is_some_and(has_word);
+/// Adapts an error of another dialect. Authorization errors keep ACP's codes.
+pub(crate) fn adapt_to_zone(error: WireError) -> WireError {
+    let has_error_code = |data: &Value| data.get(ERROR_CODE_FIELD).is_some();
+    let is_zone_error = error.data.as_ref().is_some_and(has_error_code);
     match error.code {
-        _ if of_here && error.http == StatusCode::OK => error,
-        ErrorCode::INTERNAL_ERROR if error.retry_after.is_some() => unavailable(error.word),
-        ErrorCode::INTERNAL_ERROR => internal(error.word),
-        ErrorCode::INVALID_PARAMS => error.and(ERROR_CODE, ErrorWord::InvalidParams.name()),
-        ErrorCode::METHOD_NOT_FOUND => error.and(ERROR_CODE, ErrorWord::MethodNotFound.name()),
-        ErrorCode::PARSE_ERROR => error.and(ERROR_CODE, ErrorWord::ParseError.name()),
-        ErrorCode::INVALID_REQUEST => error.and(ERROR_CODE, ErrorWord::InvalidRequest.name()),
+        _ if is_zone_error && error.http == StatusCode::OK => error,
+        ErrorCode::INTERNAL_ERROR if error.retry_after.is_some() => unavailable(error.label),
+        ErrorCode::INTERNAL_ERROR => internal(error.label),
+        ErrorCode::INVALID_PARAMS => {
+            error.with_field(ERROR_CODE_FIELD, ErrorReason::InvalidParams.name())
+        }
+        ErrorCode::METHOD_NOT_FOUND => {
+            error.with_field(ERROR_CODE_FIELD, ErrorReason::MethodNotFound.name())
+        }
+        ErrorCode::PARSE_ERROR => {
+            error.with_field(ERROR_CODE_FIELD, ErrorReason::ParseError.name())
+        }
+        ErrorCode::INVALID_REQUEST => {
+            error.with_field(ERROR_CODE_FIELD, ErrorReason::InvalidRequest.name())
+        }
         acp::codes::RATE_LIMITED => WireError {
             http: StatusCode::OK,
-            code: ErrorWord::RateLimited.code(),
-            ..error.and(ERROR_CODE, ErrorWord::RateLimited.name())
+            code: ErrorReason::RateLimited.code(),
+            ..error.with_field(ERROR_CODE_FIELD, ErrorReason::RateLimited.name())
         },
         _ => {
-            let word = error.word;
-            error.and(ERROR_CODE, word)
+            let label = error.label;
+            error.with_field(ERROR_CODE_FIELD, label)
         }
     }
 }
 
-/// What a word says, shortly and to programmers.
-const fn sentence(word: ErrorWord) -> &'static str {
-    match word {
-        ErrorWord::ParseError => "Parse error",
-        ErrorWord::InvalidRequest => "Invalid Request",
-        ErrorWord::MethodNotFound => "Method not found",
-        ErrorWord::InvalidParams => "Invalid params",
-        ErrorWord::InternalError => "Internal error",
-        ErrorWord::Unavailable => "Service unavailable; try again",
-        ErrorWord::ModelTimeout => "The model took too long",
-        ErrorWord::AsyncTimeout => "The task took too long",
-        ErrorWord::ModelThrottling => "The model has too much to do; try later",
-        ErrorWord::Throttling => "The platform has too much to do; try later",
-        ErrorWord::RateLimited => "Rate limit exceeded",
-        ErrorWord::ModelAccessDenied => "The model does not let us in",
-        ErrorWord::AccessDenied => "Access denied",
-        ErrorWord::InvalidResponse => "What the model said cannot be used",
-        ErrorWord::ResponseReadError => "The answer broke off on its way",
-        ErrorWord::AttachmentDownloadFailed => "An attachment could not be fetched",
-        ErrorWord::DownloadFailed => "A file could not be fetched",
-        ErrorWord::UrlNotAvailable => {
-            "An attachment has neither content nor an address that may be asked"
-        }
-        ErrorWord::FileTooLarge => "A file is too large",
-        ErrorWord::FileBomb => "A file unpacks to too much",
-        ErrorWord::UnsupportedFileType => "A file is of a type that is not supported",
-        ErrorWord::UnsupportedImageType => "A picture is of a type that is not supported",
-        ErrorWord::UnsupportedType => "A type is not supported",
-        ErrorWord::ExtractionFailed => "A file could not be read",
-        ErrorWord::FileEncrypted => "A file is locked with a password",
-        ErrorWord::FileReaderUnavailable => "File reading is temporarily unavailable; try again",
-        ErrorWord::ToolFailure => "A file could not be made",
-        ErrorWord::AsyncTaskFailed => "The task failed",
-        ErrorWord::PollError => "What came of the task could not be asked",
-        ErrorWord::MissingText => "There is neither text nor attachment",
-        ErrorWord::Canceled => "The task was canceled",
-        ErrorWord::AgentFailed => "The agent could not do it",
-        ErrorWord::AgentRejected => "The agent will not do it",
-        ErrorWord::AgentUnavailable => "No agent is available for this",
-        ErrorWord::TaskFinished => "The task is finished",
-        ErrorWord::TaskNotWaiting => "The task waits for no answer",
-        ErrorWord::TaskNotFound => "Task not found",
+/// Returns the message of a reason, for developers.
+const fn message_for(reason: ErrorReason) -> &'static str {
+    match reason {
+        ErrorReason::ParseError => "Parse error",
+        ErrorReason::InvalidRequest => "Invalid Request",
+        ErrorReason::MethodNotFound => "Method not found",
+        ErrorReason::InvalidParams => "Invalid params",
+        ErrorReason::InternalError => "Internal error",
+        ErrorReason::Unavailable => "Service unavailable; try again",
+        ErrorReason::ModelTimeout => "The model took too long",
+        ErrorReason::AsyncTimeout => "The task took too long",
+        ErrorReason::ModelThrottling => "The model is overloaded; try later",
+        ErrorReason::Throttling => "The platform is overloaded; try later",
+        ErrorReason::RateLimited => "Rate limit exceeded",
+        ErrorReason::ModelAccessDenied => "Access to the model was denied",
+        ErrorReason::AccessDenied => "Access denied",
+        ErrorReason::InvalidResponse => "The response of the model cannot be used",
+        ErrorReason::ResponseReadError => "The response was cut off",
+        ErrorReason::AttachmentDownloadFailed => "An attachment could not be downloaded",
+        ErrorReason::DownloadFailed => "A file could not be downloaded",
+        ErrorReason::UrlNotAvailable => "An attachment has neither content nor an allowed URL",
+        ErrorReason::FileTooLarge => "A file is too large",
+        ErrorReason::FileBomb => "A file decompresses to too much data",
+        ErrorReason::UnsupportedFileType => "A file type is not supported",
+        ErrorReason::UnsupportedImageType => "An image type is not supported",
+        ErrorReason::UnsupportedType => "A type is not supported",
+        ErrorReason::ExtractionFailed => "A file could not be read",
+        ErrorReason::FileEncrypted => "A file is password-protected",
+        ErrorReason::FileReaderUnavailable => "File reading is temporarily unavailable; try again",
+        ErrorReason::ToolFailure => "A file could not be generated",
+        ErrorReason::AsyncTaskFailed => "The task failed",
+        ErrorReason::PollError => "The result of the task could not be read",
+        ErrorReason::MissingText => "There is neither text nor attachment",
+        ErrorReason::Canceled => "The task was canceled",
+        ErrorReason::AgentFailed => "The agent failed",
+        ErrorReason::AgentRejected => "The agent rejected the task",
+        ErrorReason::AgentUnavailable => "No agent is available for this",
+        ErrorReason::TaskFinished => "The task is finished",
+        ErrorReason::TaskNotWaiting => "The task is not waiting for an answer",
+        ErrorReason::TaskNotFound => "Task not found",
     }
 }

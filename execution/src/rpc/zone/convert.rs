@@ -1,16 +1,16 @@
-//! The hub's objects from the zones', and what is kept to answer by. No rule and no call lives here.
+//! Conversion of zone params to the hub's objects, and the call origin stored with a task.
 //!
-//! The bot token comes as far as the params and no further.
+//! Invariant: the bot token is never stored, logged or forwarded; it is dropped after params validation.
 
-use crate::intake::{ATTACHMENT, REFUSED};
-use interzone_edge::request::TraceParent;
-use interzone_hub::{Asking, FETCH, Limits, Once, Task};
+use crate::attachments::{ATTACHMENT_FIELD, REFUSED_FIELD};
+use interzone_edge::request_context::TraceParent;
+use interzone_hub::{FETCH_URL_FIELD, IdempotencyKey, Limits, Task, ThreadOrigin};
 use interzone_jsonrpc::RequestId;
 use interzone_protocol::vocab::{
-    Encoding, Json, Message, Metadata, NoParts, Part, PartKind, Role, TaskState,
+    EmptyMessage, Encoding, Message, Metadata, Part, PartKind, Role, TaskState, VerbatimJson,
 };
 use interzone_protocol::zone::{
-    Attachment, ContextMessage, ContextRole, ErrorWord, ExecuteResult, ExecuteStatus,
+    Attachment, ContextMessage, ContextRole, ErrorReason, ExecuteResult, ExecuteStatus,
     ExecuteTaskParams,
 };
 use serde::{Deserialize, Serialize};
@@ -20,18 +20,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// How long a repeated call is known for one.
-const ONCE: Duration = Duration::from_secs(24 * 3_600);
+/// Lifetime of an idempotency key.
+const IDEMPOTENCY_TTL: Duration = Duration::from_secs(24 * 3_600);
 
-/// The most characters of a call's id that are kept or noted.
-const LONGEST_ID: usize = 128;
+/// Maximum characters of a call's id that are stored or logged.
+const MAX_ID_CHARS: usize = 128;
 
-/// The member of a task's metadata that holds [`Asked`].
-const MEMBER: &str = "zone";
+/// Field of a task's metadata that holds [`CallOrigin`].
+const METADATA_FIELD: &str = "zone";
 
-/// Where a call came from, as the task keeps it.
+/// Origin of a call, stored with its task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct CallOrigin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) channel: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,17 +44,17 @@ pub(super) struct Asked {
     pub(super) correlation_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rpc_id: Option<String>,
-    /// How often it was passed on before it came here.
+    /// Number of forwards before it arrived here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hops: Option<u32>,
-    /// Its place in the caller's trace, for agents that pass it on.
+    /// Trace context of the caller, for agents that forward the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     traceparent: Option<String>,
 }
 
-impl Asked {
-    /// What a call says.
-    pub(super) fn by(
+impl CallOrigin {
+    /// Creates it from a call.
+    pub(super) fn from_params(
         params: &ExecuteTaskParams,
         id: Option<&RequestId<'_>>,
         trace: Option<&TraceParent>,
@@ -65,33 +65,35 @@ impl Asked {
             team_id: params.team_id.clone(),
             user_id: params.user_id.clone(),
             correlation_id: params.correlation_id.clone(),
-            rpc_id: id.map(|id| id_text(id).into_owned()),
+            rpc_id: id.map(|id| loggable_id(id).into_owned()),
             hops: params.hops,
             traceparent: trace.map(ToString::to_string),
         }
     }
 
-    /// What a task keeps; nothing of one that was begun in another way.
-    pub(super) fn of(task: &Task) -> Self {
-        let kept = task.metadata.as_ref();
-        kept.and_then(|kept| kept.get(MEMBER)).unwrap_or_default()
+    /// Reads it from a task; empty if the task was created in another way.
+    pub(super) fn from_task(task: &Task) -> Self {
+        let metadata = task.metadata.as_ref();
+        metadata
+            .and_then(|metadata| metadata.get(METADATA_FIELD))
+            .unwrap_or_default()
     }
 
-    /// What the task is to keep.
+    /// Returns the metadata for the task.
     pub(super) fn metadata(&self) -> Option<Metadata> {
-        let members = BTreeMap::from([(MEMBER, self)]);
-        Metadata::new(Json::of(&members).ok()?).ok()
+        let fields = BTreeMap::from([(METADATA_FIELD, self)]);
+        Metadata::new(VerbatimJson::from_value(&fields).ok()?).ok()
     }
 
-    /// The thread of the workspace that it was asked in.
-    pub(super) fn asking(&self) -> Option<Asking> {
+    /// Returns the Slack thread of the call.
+    pub(super) fn thread_origin(&self) -> Option<ThreadOrigin> {
         let [team, channel, thread, user] =
             [&self.team_id, &self.channel, &self.thread_ts, &self.user_id]
                 .map(|name| name.as_deref().unwrap_or_default());
-        Asking::new(team, channel, thread, user)
+        ThreadOrigin::new(team, channel, thread, user)
     }
 
-    /// A result with what is told back.
+    /// Returns a result with the fields that are echoed to the caller.
     pub(super) fn result(&self, status: ExecuteStatus, task: &str) -> ExecuteResult {
         ExecuteResult {
             task_id: Some(task.to_owned()),
@@ -103,70 +105,78 @@ impl Asked {
     }
 }
 
-/// The person on whose behalf a task was begun, if the caller named one.
-pub(crate) fn asking_person(task: &Task) -> Option<String> {
-    let asked = Asked::of(task);
-    let team = asked.team_id.unwrap_or_default();
-    asked.user_id.map(|user| format!("{team} {user}"))
+/// Returns the person on whose behalf a task was created, if the caller named one.
+pub(crate) fn task_person(task: &Task) -> Option<String> {
+    let origin = CallOrigin::from_task(task);
+    let team = origin.team_id.unwrap_or_default();
+    origin.user_id.map(|user| format!("{team} {user}"))
 }
 
-/// The id of a call as it is kept and noted: short, and on one line.
-pub(in crate::rpc) fn id_text<'a>(id: &'a RequestId<'_>) -> Cow<'a, str> {
+/// Returns the id of a call for storage and logs: truncated, without control characters.
+pub(in crate::rpc) fn loggable_id<'a>(id: &'a RequestId<'_>) -> Cow<'a, str> {
     match id {
         RequestId::Number(number) => number.to_string().into(),
         RequestId::String(text) => {
-            let plain = text.len() <= LONGEST_ID && !text.chars().any(char::is_control);
-            if plain {
+            let is_loggable = text.len() <= MAX_ID_CHARS && !text.chars().any(char::is_control);
+            if is_loggable {
                 Cow::Borrowed(text)
             } else {
-                let shown = |c: char| if c.is_control() { ' ' } else { c };
-                text.chars().take(LONGEST_ID).map(shown).collect()
+                let replace_control = |c: char| if c.is_control() { ' ' } else { c };
+                text.chars()
+                    .take(MAX_ID_CHARS)
+                    .map(replace_control)
+                    .collect()
             }
         }
     }
 }
 
-/// What is asked: the words if there are any, then the attachments. Those whose bytes have no room in a
-/// message come without them and with the reason, so that they are left out and the others taken.
+/// Builds the message: text, then attachments. Attachments that exceed the message size limit lose their content
+/// and get a reason instead, so that only they are skipped.
 pub(super) fn message(
     text: &str,
     attachments: Vec<Attachment>,
-    room: usize,
-) -> Result<Message, NoParts> {
-    let words = (!text.trim().is_empty()).then(|| Part::text(text));
-    let parts = words.into_iter().chain(attachments.into_iter().map(part));
+    limit: usize,
+) -> Result<Message, EmptyMessage> {
+    let text_part = (!text.trim().is_empty()).then(|| Part::text(text));
+    let parts = text_part
+        .into_iter()
+        .chain(attachments.into_iter().map(part));
     let mut parts: Vec<Part> = parts.collect();
-    let bytes = |part: &Part| match part.extra().get(ATTACHMENT) {
+    let bytes = |part: &Part| match part.extra().get(ATTACHMENT_FIELD) {
         Some(_) => part.content().map_or(0, |content| content.as_str().len()),
         None => 0,
     };
-    // What is said about them is needed whatever becomes of them.
-    let said = Limits::bytes_of(&parts).saturating_sub(parts.iter().map(bytes).sum());
-    let mut room = room.saturating_sub(said + parts.len() * WHY.len() * 2);
+    // The metadata of attachments is kept in any case.
+    let metadata_bytes = Limits::parts_size(&parts).saturating_sub(parts.iter().map(bytes).sum());
+    let mut remaining =
+        limit.saturating_sub(metadata_bytes + parts.len() * OVERSIZE_REASON.len() * 2);
     for part in &mut parts {
-        match room.checked_sub(bytes(part)) {
-            Some(left) => room = left,
-            None => *part = without_room(part),
+        match remaining.checked_sub(bytes(part)) {
+            Some(left) => remaining = left,
+            None => *part = without_oversize_content(part),
         }
     }
     Message::new(Role::User, parts)
 }
 
-/// Why an attachment has no bytes.
-const WHY: &str = ErrorWord::FileTooLarge.name();
+/// Reason for removing the content of an attachment.
+const OVERSIZE_REASON: &str = ErrorReason::FileTooLarge.name();
 
-fn without_room(part: &Part) -> Part {
-    match Json::of(WHY) {
-        Ok(why) => part.outline().with_extra(REFUSED, why),
-        Err(_) => part.outline(),
+fn without_oversize_content(part: &Part) -> Part {
+    match VerbatimJson::from_value(OVERSIZE_REASON) {
+        Ok(reason) => part
+            .clone_without_content()
+            .with_extra(REFUSED_FIELD, reason),
+        Err(_) => part.clone_without_content(),
     }
 }
 
-/// An attachment as a part, marked for whoever looks after files. An address to fetch it from opens the
-/// file to anybody, so it is in a member of its own, which is never shown.
+/// Converts an attachment to a part, marked for the attachment loader. A download URL gives access to the file, so
+/// it is in a field of its own, which is never shown.
 fn part(attachment: Attachment) -> Part {
-    let image = attachment.mimetype.trim_start().to_ascii_lowercase();
-    let kind = if image.starts_with("image/") {
+    let media_type = attachment.mimetype.trim_start().to_ascii_lowercase();
+    let kind = if media_type.starts_with("image/") {
         PartKind::Image
     } else {
         PartKind::File
@@ -177,48 +187,52 @@ fn part(attachment: Attachment) -> Part {
     if let Some(size) = attachment.size {
         part = part.with_size(size);
     }
-    let mark = attachment.id.unwrap_or_default();
-    if let Ok(mark) = Json::of(&mark) {
-        part = part.with_extra(ATTACHMENT, mark);
+    let id = attachment.id.unwrap_or_default();
+    if let Ok(id) = VerbatimJson::from_value(&id) {
+        part = part.with_extra(ATTACHMENT_FIELD, id);
     }
     match (attachment.content_base64, attachment.presigned_url) {
-        (Some(content), _) => match Json::string(content) {
+        (Some(content), _) => match VerbatimJson::from_text(content) {
             Ok(content) => part.with_content(content).with_encoding(Encoding::Base64),
             Err(_) => part,
         },
-        (None, Some(url)) => match Json::of(&url) {
-            Ok(url) => part.with_extra(FETCH, url),
+        (None, Some(url)) => match VerbatimJson::from_value(&url) {
+            Ok(url) => part.with_extra(FETCH_URL_FIELD, url),
             Err(_) => part,
         },
         (None, None) => part,
     }
 }
 
-/// What was said before, oldest first; who said it goes beside the words, not into them.
-pub(super) fn before(context: Option<&[ContextMessage]>) -> Vec<Message> {
-    let said = context.unwrap_or_default().iter();
-    said.filter(|said| !said.text.trim().is_empty())
-        .map(|said| {
-            let role = match said.role {
+/// Converts the thread context to messages, oldest first. The user goes into the metadata, not the text.
+pub(super) fn history(context: Option<&[ContextMessage]>) -> Vec<Message> {
+    let messages = context.unwrap_or_default().iter();
+    messages
+        .filter(|message| !message.text.trim().is_empty())
+        .map(|message| {
+            let role = match message.role {
                 ContextRole::User => Role::User,
                 ContextRole::Assistant => Role::Agent,
             };
-            let message = Message::single(role, Part::text(&said.text));
-            let who = said.user.as_ref().and_then(|user| {
-                let members = BTreeMap::from([("user", user)]);
-                Metadata::new(Json::of(&members).ok()?).ok()
+            let converted = Message::single(role, Part::text(&message.text));
+            let metadata = message.user.as_ref().and_then(|user| {
+                let fields = BTreeMap::from([("user", user)]);
+                Metadata::new(VerbatimJson::from_value(&fields).ok()?).ok()
             });
-            match who {
-                Some(who) => message.with_metadata(who),
-                None => message,
+            match metadata {
+                Some(metadata) => converted.with_metadata(metadata),
+                None => converted,
             }
         })
         .collect()
 }
 
-/// What makes a repetition of a call the same call: its id, if it is a UUID, and all that it asks for.
-/// The token may be another by then, and is not kept in any form.
-pub(super) fn once(id: Option<&RequestId<'_>>, params: &ExecuteTaskParams) -> Option<Once> {
+/// Returns the idempotency key of a call: its id, if it is a UUID, and a hash of its params. The token is excluded:
+/// a retry may have another one, and it must not be stored in any form.
+pub(super) fn idempotency_key(
+    id: Option<&RequestId<'_>>,
+    params: &ExecuteTaskParams,
+) -> Option<IdempotencyKey> {
     let id = id?.as_str().filter(|id| id.len() == 36)?;
     let id = uuid::Uuid::try_parse(id).ok()?;
     let ExecuteTaskParams {
@@ -234,22 +248,22 @@ pub(super) fn once(id: Option<&RequestId<'_>>, params: &ExecuteTaskParams) -> Op
         context,
         hops: _,
     } = params;
-    let asked = (
+    let content = (
         (channel, text, correlation_id, thread_ts, team_id, user_id),
         (attachments, task_id, context),
     );
-    let mut hash = Hashing(Sha256::new());
-    serde_json::to_writer(&mut hash, &asked).ok()?;
+    let mut hash = HashWriter(Sha256::new());
+    serde_json::to_writer(&mut hash, &content).ok()?;
     let hash = interzone_hub::BlobId::from_bytes(hash.0.finalize().into());
-    Some(Once {
+    Some(IdempotencyKey {
         key: format!("execute_task/{id}/{hash}"),
-        keep: ONCE,
+        retention: IDEMPOTENCY_TTL,
     })
 }
 
-struct Hashing(Sha256);
+struct HashWriter(Sha256);
 
-impl io::Write for Hashing {
+impl io::Write for HashWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
@@ -260,26 +274,26 @@ impl io::Write for Hashing {
     }
 }
 
-/// Whether a task in this state has something to answer.
-pub(super) fn is_settled(state: TaskState) -> bool {
+/// True if a task in this state has a result, an error or a question.
+pub(super) fn has_answer(state: TaskState) -> bool {
     state.is_terminal() || state.is_interrupted()
 }
 
-/// The id of an artifact between the zones: a UUID, and the same whenever it is asked for.
-pub(super) fn artifact_id(task: &str, of: &str) -> String {
-    if of.len() == 36
-        && let Ok(own) = uuid::Uuid::try_parse(of)
+/// Returns the artifact id for the zone dialect: a UUID that is the same on every call.
+pub(super) fn artifact_id(task: &str, name: &str) -> String {
+    if name.len() == 36
+        && let Ok(id) = uuid::Uuid::try_parse(name)
     {
-        return own.to_string();
+        return id.to_string();
     }
     let hash = Sha256::new()
         .chain_update(task)
         .chain_update([0])
-        .chain_update(of)
+        .chain_update(name)
         .finalize();
     let mut bytes = [0; 16];
-    for (place, byte) in bytes.iter_mut().zip(hash) {
-        *place = byte;
+    for (target, byte) in bytes.iter_mut().zip(hash) {
+        *target = byte;
     }
     uuid::Builder::from_random_bytes(bytes)
         .into_uuid()

@@ -1,184 +1,206 @@
-//! What each method does: read, ask the hub, say what came of it. Rules live in the hub, shapes in
-//! `convert`, codes in `errors`.
+//! Handlers of the zone dialect. Rules live in the hub, conversions in `convert`, error codes in `errors`.
 
-use super::came::{self, Came};
-use super::convert::{self, Asked};
-use super::live::Live;
-use super::wait::Waiting;
-use super::{Answer, Told};
+use super::convert::{self, CallOrigin};
+use super::outcome::{self, ZoneOutcome};
+use super::stream::ExecuteStream;
+use super::waiter::TaskWaiter;
+use super::{ZoneReply, ZoneResult};
 use crate::card;
-use crate::rpc::errors::{self, Fault};
-use crate::rpc::{Context, Reply};
-use interzone_edge::request::Correlation;
-use interzone_hub::{Feedback, HubError, NewTask, Once, Route};
-use interzone_protocol::vocab::{Json, Message, TaskId};
+use crate::rpc::errors::{self, CallError};
+use crate::rpc::{CallContext, CallReply};
+use interzone_edge::request_context::CorrelationId;
+use interzone_hub::{Feedback, HubError, IdempotencyKey, NewTask, Route};
+use interzone_protocol::vocab::{Message, TaskId, VerbatimJson};
 use interzone_protocol::zone::{
-    CancelResult, ExecuteStatus, ExecuteTaskParams, FeedbackParams, FeedbackResult, TaskIdParams,
-    TaskResult, TaskResultStatus, Verdict, WireFault,
+    CancelResult, ErrorObject, ExecuteStatus, ExecuteTaskParams, FeedbackParams, FeedbackResult,
+    FeedbackVerdict, TaskIdParams, TaskResult, TaskResultStatus,
 };
 
-type Outcome = Result<Reply, Fault>;
+type ZoneHandlerResult = Result<CallReply, CallError>;
 
-fn task_id(text: &str) -> Result<TaskId, Fault> {
+fn task_id(text: &str) -> Result<TaskId, CallError> {
     TaskId::new(text).map_err(|_| errors::zone::unknown_task(text).into())
 }
 
-fn answered(answer: Answer) -> Outcome {
-    Ok(Reply::Zone(answer))
+fn success(reply: ZoneReply) -> ZoneHandlerResult {
+    Ok(CallReply::Zone(reply))
 }
 
-pub(crate) async fn execute(cx: &Context<'_>, mut params: ExecuteTaskParams) -> Outcome {
-    let given = params.correlation_id.as_deref();
-    if let Some(given) = given.and_then(Correlation::given) {
-        cx.correlate(given);
+pub(crate) async fn execute_task(
+    cx: &CallContext<'_>,
+    mut params: ExecuteTaskParams,
+) -> ZoneHandlerResult {
+    let correlation_id = params.correlation_id.as_deref();
+    if let Some(correlation) = correlation_id.and_then(CorrelationId::from_text) {
+        cx.set_correlation(correlation);
     }
-    let asked = Asked::by(&params, cx.id, cx.origin.trace.as_ref());
-    let once = convert::once(cx.id, &params);
+    let origin = CallOrigin::from_params(&params, cx.id, cx.meta.trace.as_ref());
+    let idempotency_key = convert::idempotency_key(cx.id, &params);
     let attachments = params.attachments.take().unwrap_or_default();
-    let room = cx.hub().limits().message_bytes;
-    let message = convert::message(&params.text, attachments, room);
-    let message = message.map_err(|_| errors::zone::missing(&["text"], true))?;
-    // What was begun by the same call before is told from its beginning on.
-    let (begun, after) = match params.task_id.take() {
+    let limit = cx.hub().limits().message_bytes;
+    let message = convert::message(&params.text, attachments, limit);
+    let message = message.map_err(|_| errors::zone::missing_params(&["text"], true))?;
+    // A task that an earlier attempt of this call created is streamed from its beginning.
+    let (waiter, after) = match params.task_id.take() {
         Some(id) => {
-            let begun = go_on(cx, &id, message, once).await?;
-            let now = begun.task.seq;
-            (begun, now)
+            let waiter = continue_task(cx, &id, message, idempotency_key).await?;
+            let last_seq = waiter.task.seq;
+            (waiter, last_seq)
         }
-        None => (begin(cx, &params, &asked, message, once).await?, 0),
+        None => (
+            create_task(cx, &params, &origin, message, idempotency_key).await?,
+            0,
+        ),
     };
-    cx.about(begun.task.id.as_str());
-    if let Some(id) = cx.id.filter(|_| cx.origin.live) {
-        let live = Live::begin(cx, begun, after, asked, id).await?;
-        return Ok(Reply::Live(Box::new(live)));
+    cx.set_subject(waiter.task.id.as_str());
+    if let Some(id) = cx.id.filter(|_| cx.meta.accepts_sse) {
+        let stream = ExecuteStream::start(cx, waiter, after, origin, id).await?;
+        return Ok(CallReply::Stream(Box::new(stream)));
     }
-    let task = begun.task.id.clone();
-    match begun.until(cx, &asked).await {
-        Came::Running => {
-            let accepted = asked.result(ExecuteStatus::Accepted, task.as_str());
-            answered(Answer::new(Told::Execute(Box::new(accepted))))
+    let task = waiter.task.id.clone();
+    match waiter.wait_until_deadline(cx, &origin).await {
+        ZoneOutcome::Running => {
+            let accepted = origin.result(ExecuteStatus::Accepted, task.as_str());
+            success(ZoneReply::new(ZoneResult::Execute(Box::new(accepted))))
         }
-        Came::Done(done) => answered(Answer {
-            told: Told::Execute(Box::new(done.result)),
-            large: done.large,
+        ZoneOutcome::Completed(completed) => success(ZoneReply {
+            result: ZoneResult::Execute(Box::new(completed.result)),
+            spliced: completed.spliced,
         }),
-        Came::Failed(error) => Err(Fault::Wire(error)),
+        ZoneOutcome::Failed(error) => Err(CallError::Wire(error)),
     }
 }
 
-/// Begins a task, or finds the one that the same call began before.
-async fn begin(
-    cx: &Context<'_>,
+/// Creates a task, or finds the one that an earlier attempt of this call created.
+async fn create_task(
+    cx: &CallContext<'_>,
     params: &ExecuteTaskParams,
-    asked: &Asked,
+    origin: &CallOrigin,
     message: Message,
-    once: Option<Once>,
-) -> Result<Waiting, Fault> {
+    idempotency_key: Option<IdempotencyKey>,
+) -> Result<TaskWaiter, CallError> {
     let new = NewTask {
-        before: convert::before(params.context.as_deref()),
+        history: convert::history(params.context.as_deref()),
         route: Route {
             channel: Some(params.channel.clone()),
             ..Route::default()
         },
-        metadata: asked.metadata(),
-        asking: asked.asking(),
-        once: once.clone(),
-        at_once: true,
-        // Who is told as it goes on is told from the beginning.
-        at_hand: !cx.origin.live,
+        metadata: origin.metadata(),
+        thread_origin: origin.thread_origin(),
+        idempotency_key: idempotency_key.clone(),
+        start_now: true,
+        // A streamed call gets its answer as events, so it is not answered inline.
+        allow_inline_answer: !cx.meta.accepts_sse,
         ..NewTask::new(message)
     };
-    match (cx.hub().begin_task(cx.caller, new).await, once) {
-        (Ok(begun), _) => Ok(begun.into()),
-        // Whether there is still an agent for it does not matter to what was begun before.
-        (Err(error @ HubError::AgentUnavailable), Some(once)) => {
-            let begun = cx.hub().begun_by(cx.caller, &once.key).await?;
-            Ok(Waiting::for_old(begun.ok_or(error)?))
+    match (
+        cx.hub().create_and_start(cx.caller, new).await,
+        idempotency_key,
+    ) {
+        (Ok(started), _) => Ok(started.into()),
+        // A task that already exists does not need an available agent.
+        (Err(error @ HubError::AgentUnavailable), Some(key)) => {
+            let existing = cx
+                .hub()
+                .find_by_idempotency_key(cx.caller, &key.key)
+                .await?;
+            Ok(TaskWaiter::for_existing(existing.ok_or(error)?))
         }
         (Err(error), _) => Err(error.into()),
     }
 }
 
-/// Answers a task that asked back.
-async fn go_on(
-    cx: &Context<'_>,
+/// Answers a task that requires input.
+async fn continue_task(
+    cx: &CallContext<'_>,
     id: &str,
     message: Message,
-    once: Option<Once>,
-) -> Result<Waiting, Fault> {
-    cx.about(id);
+    idempotency_key: Option<IdempotencyKey>,
+) -> Result<TaskWaiter, CallError> {
+    cx.set_subject(id);
     let id = task_id(id)?;
-    let task = cx.hub().answer(cx.caller, &id, message, once).await?;
-    Ok(Waiting::for_old(task))
+    let task = cx
+        .hub()
+        .answer_input(cx.caller, &id, message, idempotency_key)
+        .await?;
+    Ok(TaskWaiter::for_existing(task))
 }
 
-pub(crate) async fn result(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn get_task_result(
+    cx: &CallContext<'_>,
+    params: TaskIdParams,
+) -> ZoneHandlerResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
-    let came = came::of(cx.zone, cx.caller, &id, None, &cx.memory).await?;
-    let mut told = TaskResult {
+    let outcome = outcome::load_outcome(cx.zone, cx.caller, &id, None, &cx.memory).await?;
+    let mut result = TaskResult {
         status: TaskResultStatus::Running,
         task_id: id.to_string(),
         progress: None,
         result: None,
         error: None,
     };
-    let mut large = Vec::new();
-    match came {
-        Came::Running => {
+    let mut spliced = Vec::new();
+    match outcome {
+        ZoneOutcome::Running => {
             let task = cx.hub().task(cx.caller, &id).await?;
-            told.progress = came::progress(cx.zone, &id, task.seq).await;
+            result.progress = outcome::latest_status(cx.zone, &id, task.seq).await;
         }
-        Came::Done(done) => {
-            told.status = TaskResultStatus::Completed;
-            told.result = Some(done.result);
-            large = done.large;
+        ZoneOutcome::Completed(completed) => {
+            result.status = TaskResultStatus::Completed;
+            result.result = Some(completed.result);
+            spliced = completed.spliced;
         }
-        Came::Failed(error) => {
-            told.status = TaskResultStatus::Failed;
-            told.error = Some(WireFault {
+        ZoneOutcome::Failed(error) => {
+            result.status = TaskResultStatus::Failed;
+            result.error = Some(ErrorObject {
                 code: error.code.get().into(),
                 message: error.message.to_string(),
-                data: error.data.as_ref().and_then(|data| Json::of(data).ok()),
+                data: error
+                    .data
+                    .as_ref()
+                    .and_then(|data| VerbatimJson::from_value(data).ok()),
             });
         }
     }
-    answered(Answer {
-        told: Told::Task(Box::new(told)),
-        large,
+    success(ZoneReply {
+        result: ZoneResult::Task(Box::new(result)),
+        spliced,
     })
 }
 
-pub(crate) async fn cancel(cx: &Context<'_>, params: TaskIdParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn cancel_task(cx: &CallContext<'_>, params: TaskIdParams) -> ZoneHandlerResult {
+    cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
     let task = cx.hub().cancel(cx.caller, &id, None).await?;
-    answered(Answer::new(Told::Cancel(CancelResult {
+    success(ZoneReply::new(ZoneResult::Cancel(CancelResult {
         status: "canceled".to_owned(),
         task_id: task.id.to_string(),
     })))
 }
 
-pub(crate) async fn feedback(cx: &Context<'_>, params: FeedbackParams) -> Outcome {
-    cx.about(&params.task_id);
+pub(crate) async fn interzone_feedback(
+    cx: &CallContext<'_>,
+    params: FeedbackParams,
+) -> ZoneHandlerResult {
+    cx.set_subject(&params.task_id);
     let task_id = task_id(&params.task_id)?;
-    let given = Feedback {
+    let feedback = Feedback {
         task_id: task_id.clone(),
-        who: params.user_id,
-        good: params.verdict == Verdict::Up,
+        author: params.user_id,
+        is_positive: params.verdict == FeedbackVerdict::Up,
         comment: params.comment,
-        at: params.given_at.unwrap_or_else(|| cx.hub().now()),
+        given_at: params.given_at.unwrap_or_else(|| cx.hub().now()),
     };
-    cx.hub().give_feedback(cx.caller, given).await?;
-    answered(Answer::new(Told::Feedback(FeedbackResult {
+    cx.hub().give_feedback(cx.caller, feedback).await?;
+    success(ZoneReply::new(ZoneResult::Feedback(FeedbackResult {
         status: "kept".to_owned(),
         task_id: task_id.to_string(),
     })))
 }
 
-pub(crate) fn card(cx: &Context<'_>) -> Outcome {
-    answered(Answer::new(Told::Card(Box::new(card::of(
-        cx.zone,
-        cx.origin.door,
-    )))))
+pub(crate) fn get_agent_card(cx: &CallContext<'_>) -> ZoneHandlerResult {
+    success(ZoneReply::new(ZoneResult::Card(Box::new(
+        card::agent_card(cx.zone, cx.meta.endpoint),
+    ))))
 }

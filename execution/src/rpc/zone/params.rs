@@ -1,59 +1,61 @@
-//! Params of the zones: what must be there, and how long anything may be. What is wrong is told by its
-//! name, never by its value.
+//! Params of the zone dialect: required fields and size limits. Errors name the field, never the value.
 
-use crate::rpc::errors::{Fault, zone};
+use crate::rpc::errors::{CallError, zone};
 use crate::rpc::params::read;
-use interzone_jsonrpc::{Kind, RawJson};
-use interzone_protocol::vocab::Json;
+use interzone_jsonrpc::{JsonKind, RawJson};
+use interzone_protocol::vocab::VerbatimJson;
 use interzone_protocol::zone::{Attachment, ExecuteTaskParams, FeedbackParams, TaskIdParams};
 use std::collections::BTreeMap;
 
-/// The most bytes of an id or a name.
-const LONGEST_NAME: usize = 1_024;
-/// The most bytes of a text: far more than anybody types, far less than a body.
-const LONGEST_TEXT: usize = 1024 * 1024;
-/// The most bytes of an address.
-const LONGEST_URL: usize = 16 * 1024;
-/// The most attachments that are looked at; how many are taken is decided later.
-const MOST_ATTACHMENTS: usize = 64;
-/// The most messages of what was said before.
-const MOST_CONTEXT: usize = 500;
+/// Maximum bytes of an id or a name.
+const MAX_NAME_BYTES: usize = 1_024;
+/// Maximum bytes of a text: far more than a user types, far less than a body.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+/// Maximum bytes of a URL.
+const MAX_URL_BYTES: usize = 16 * 1024;
+/// Maximum attachments of a call; the attachment loader applies lower limits later.
+const MAX_ATTACHMENTS: usize = 64;
+/// Maximum context messages.
+const MAX_CONTEXT_MESSAGES: usize = 500;
 
-/// Reads the params of `execute_task`.
-pub(in crate::rpc) fn execute(raw: Option<&RawJson<'_>>) -> Result<ExecuteTaskParams, Fault> {
+/// Parses the params of `execute_task`.
+pub(in crate::rpc) fn execute_task(
+    raw: Option<&RawJson<'_>>,
+) -> Result<ExecuteTaskParams, CallError> {
     let params = match read::<ExecuteTaskParams>(raw) {
         Ok(params) => params,
-        // What is not there at all is told first, and all of it at once.
-        Err(fault) => {
+        // Missing fields are reported first, all at once.
+        Err(error) => {
             return Err(match raw {
-                Some(raw) if raw.kind() != Kind::Object => fault,
-                _ => absent(raw.map_or("{}", RawJson::as_str)).unwrap_or(fault),
+                Some(raw) if raw.kind() != JsonKind::Object => error,
+                _ => missing_fields(raw.map_or("{}", RawJson::as_str)).unwrap_or(error),
             });
         }
     };
-    blank(&params)?;
-    bounded(&params)?;
+    check_blank(&params)?;
+    check_limits(&params)?;
     Ok(params)
 }
 
-/// Reads the params of a method that names a task.
-pub(in crate::rpc) fn task_id(raw: Option<&RawJson<'_>>) -> Result<TaskIdParams, Fault> {
-    let params: TaskIdParams = read(raw).map_err(|fault| lacking(raw, &[TASK_ID], fault))?;
+/// Parses the params of a method that only has a task id.
+pub(in crate::rpc) fn task_id(raw: Option<&RawJson<'_>>) -> Result<TaskIdParams, CallError> {
+    let params: TaskIdParams = read(raw).map_err(|error| missing_or(raw, &[TASK_ID], error))?;
     match params.task_id.trim().is_empty() {
-        true => Err(zone::missing(&[TASK_ID], false).into()),
+        true => Err(zone::missing_params(&[TASK_ID], false).into()),
         false => Ok(params),
     }
 }
 
-/// Reads the params of `interzone.feedback`.
-pub(in crate::rpc) fn feedback(raw: Option<&RawJson<'_>>) -> Result<FeedbackParams, Fault> {
+/// Parses the params of `interzone.feedback`.
+pub(in crate::rpc) fn feedback(raw: Option<&RawJson<'_>>) -> Result<FeedbackParams, CallError> {
     const REQUIRED: [&str; 3] = [TASK_ID, "user_id", "verdict"];
-    let mut params: FeedbackParams = read(raw).map_err(|fault| lacking(raw, &REQUIRED, fault))?;
+    let mut params: FeedbackParams =
+        read(raw).map_err(|error| missing_or(raw, &REQUIRED, error))?;
     let blank = [(TASK_ID, &params.task_id), ("user_id", &params.user_id)];
     let blank = blank.into_iter().filter(|(_, text)| text.trim().is_empty());
     let blank: Vec<&str> = blank.map(|(name, _)| name).collect();
     if !blank.is_empty() {
-        return Err(zone::missing(&blank, false).into());
+        return Err(zone::missing_params(&blank, false).into());
     }
     if params.user_id.chars().any(char::is_control) {
         return Err(zone::field("params.user_id", "a name", "something else").into());
@@ -62,55 +64,55 @@ pub(in crate::rpc) fn feedback(raw: Option<&RawJson<'_>>) -> Result<FeedbackPara
     Ok(params)
 }
 
-/// What is to be said of params that do not fit: those that are not there at all come first.
-fn lacking(raw: Option<&RawJson<'_>>, required: &[&str], fault: Fault) -> Fault {
-    let members = match raw {
+/// Returns the missing fields as error, if there are any, else the original error.
+fn missing_or(raw: Option<&RawJson<'_>>, required: &[&str], error: CallError) -> CallError {
+    let fields = match raw {
         None => Some(BTreeMap::new()),
-        Some(raw) => serde_json::from_str::<BTreeMap<String, Json>>(raw.as_str()).ok(),
+        Some(raw) => serde_json::from_str::<BTreeMap<String, VerbatimJson>>(raw.as_str()).ok(),
     };
-    let Some(members) = members else {
-        return fault;
+    let Some(fields) = fields else {
+        return error;
     };
-    let is_absent = |name: &&str| members.get(*name).is_none_or(Json::is_null);
+    let is_absent = |name: &&str| fields.get(*name).is_none_or(VerbatimJson::is_null);
     let missing: Vec<&str> = required.iter().copied().filter(is_absent).collect();
     match missing.is_empty() {
-        true => fault,
-        false => zone::missing(&missing, false).into(),
+        true => error,
+        false => zone::missing_params(&missing, false).into(),
     }
 }
 
 const TASK_ID: &str = "task_id";
 
-/// What must be there and is not, whatever else is wrong.
-fn absent(text: &str) -> Option<Fault> {
-    let members: BTreeMap<String, Json> = serde_json::from_str(text).ok()?;
-    let text_of = |name: &str| members.get(name).filter(|value| !value.is_null());
-    let attached = text_of("attachments").is_some_and(|list| {
-        let list: Result<Vec<Json>, _> = list.decode();
+/// Returns the missing fields as error, whatever else is invalid.
+fn missing_fields(text: &str) -> Option<CallError> {
+    let fields: BTreeMap<String, VerbatimJson> = serde_json::from_str(text).ok()?;
+    let value_of = |name: &str| fields.get(name).filter(|value| !value.is_null());
+    let has_attachments = value_of("attachments").is_some_and(|list| {
+        let list: Result<Vec<VerbatimJson>, _> = list.decode();
         list.is_ok_and(|list| !list.is_empty())
     });
     let missing: Vec<&str> = REQUIRED
         .into_iter()
-        .filter(|name| match text_of(name) {
+        .filter(|name| match value_of(name) {
             None => true,
             Some(value) => {
                 let text: Result<String, _> = value.decode();
-                let may_be_blank = *name == "text" && attached;
+                let may_be_blank = *name == "text" && has_attachments;
                 !may_be_blank && text.is_ok_and(|text| text.trim().is_empty())
             }
         })
         .collect();
-    (!missing.is_empty()).then(|| zone::missing(&missing, false).into())
+    (!missing.is_empty()).then(|| zone::missing_params(&missing, false).into())
 }
 
 const REQUIRED: [&str; 3] = ["channel", "text", "bot_token"];
 
-/// What is there and says nothing.
-fn blank(params: &ExecuteTaskParams) -> Result<(), Fault> {
-    let attached = params.attachments.as_ref().is_some_and(|a| !a.is_empty());
+/// Checks that required fields are not blank.
+fn check_blank(params: &ExecuteTaskParams) -> Result<(), CallError> {
+    let has_attachments = params.attachments.as_ref().is_some_and(|a| !a.is_empty());
     let blank = [
         params.channel.trim().is_empty(),
-        params.text.trim().is_empty() && !attached,
+        params.text.trim().is_empty() && !has_attachments,
         params.bot_token.is_blank(),
     ];
     let missing: Vec<&str> = REQUIRED
@@ -120,14 +122,14 @@ fn blank(params: &ExecuteTaskParams) -> Result<(), Fault> {
         .collect();
     match missing.as_slice() {
         [] => Ok(()),
-        ["text"] => Err(zone::missing(&missing, true).into()),
-        _ => Err(zone::missing(&missing, false).into()),
+        ["text"] => Err(zone::missing_params(&missing, true).into()),
+        _ => Err(zone::missing_params(&missing, false).into()),
     }
 }
 
-fn bounded(params: &ExecuteTaskParams) -> Result<(), Fault> {
-    at_most("params.channel", Some(&params.channel), LONGEST_NAME)?;
-    at_most("params.text", Some(&params.text), LONGEST_TEXT)?;
+fn check_limits(params: &ExecuteTaskParams) -> Result<(), CallError> {
+    check_len("params.channel", Some(&params.channel), MAX_NAME_BYTES)?;
+    check_len("params.text", Some(&params.text), MAX_TEXT_BYTES)?;
     for (name, value) in [
         ("params.correlation_id", &params.correlation_id),
         ("params.thread_ts", &params.thread_ts),
@@ -135,123 +137,123 @@ fn bounded(params: &ExecuteTaskParams) -> Result<(), Fault> {
         ("params.user_id", &params.user_id),
         ("params.task_id", &params.task_id),
     ] {
-        at_most(name, value.as_deref(), LONGEST_NAME)?;
+        check_len(name, value.as_deref(), MAX_NAME_BYTES)?;
     }
     let attachments = params.attachments.as_deref().unwrap_or_default();
-    count("params.attachments", attachments.len(), MOST_ATTACHMENTS)?;
+    check_count("params.attachments", attachments.len(), MAX_ATTACHMENTS)?;
     for (index, attachment) in attachments.iter().enumerate() {
-        bounded_attachment(index, attachment)?;
+        check_attachment_limits(index, attachment)?;
     }
     let context = params.context.as_deref().unwrap_or_default();
-    count("params.context", context.len(), MOST_CONTEXT)?;
-    for (index, said) in context.iter().enumerate() {
-        let place = |member: &str| format!("params.context[{index}].{member}");
-        at_most(place("user"), said.user.as_deref(), LONGEST_NAME)?;
-        at_most(place("text"), Some(&said.text), LONGEST_TEXT)?;
+    check_count("params.context", context.len(), MAX_CONTEXT_MESSAGES)?;
+    for (index, message) in context.iter().enumerate() {
+        let path = |field: &str| format!("params.context[{index}].{field}");
+        check_len(path("user"), message.user.as_deref(), MAX_NAME_BYTES)?;
+        check_len(path("text"), Some(&message.text), MAX_TEXT_BYTES)?;
     }
     Ok(())
 }
 
-fn bounded_attachment(index: usize, attachment: &Attachment) -> Result<(), Fault> {
-    let place = |member: &str| format!("params.attachments[{index}].{member}");
-    at_most(place("id"), attachment.id.as_deref(), LONGEST_NAME)?;
-    at_most(place("name"), Some(&attachment.name), LONGEST_NAME)?;
-    at_most(place("mimetype"), Some(&attachment.mimetype), LONGEST_NAME)?;
+fn check_attachment_limits(index: usize, attachment: &Attachment) -> Result<(), CallError> {
+    let path = |field: &str| format!("params.attachments[{index}].{field}");
+    check_len(path("id"), attachment.id.as_deref(), MAX_NAME_BYTES)?;
+    check_len(path("name"), Some(&attachment.name), MAX_NAME_BYTES)?;
+    check_len(path("mimetype"), Some(&attachment.mimetype), MAX_NAME_BYTES)?;
     let url = attachment.presigned_url.as_deref();
-    at_most(place("presigned_url"), url, LONGEST_URL)
+    check_len(path("presigned_url"), url, MAX_URL_BYTES)
 }
 
-fn at_most(place: impl Into<String>, text: Option<&str>, most: usize) -> Result<(), Fault> {
-    if text.map_or(0, str::len) <= most {
+fn check_len(path: impl Into<String>, text: Option<&str>, limit: usize) -> Result<(), CallError> {
+    if text.map_or(0, str::len) <= limit {
         return Ok(());
     }
-    let expected = format!("at most {most} bytes");
-    Err(zone::field(place, expected, "more than that").into())
+    let expected = format!("at most {limit} bytes");
+    Err(zone::field(path, expected, "more than that").into())
 }
 
-fn count(place: &str, count: usize, most: usize) -> Result<(), Fault> {
-    if count <= most {
+fn check_count(path: &str, count: usize, limit: usize) -> Result<(), CallError> {
+    if count <= limit {
         return Ok(());
     }
-    Err(zone::field(place, format!("at most {most}"), "more than that").into())
+    Err(zone::field(path, format!("at most {limit}"), "more than that").into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::errors::zone::dressed;
+    use crate::rpc::errors::zone::adapt_to_zone;
     use serde_json::{Value, json};
 
-    fn fault(params: &Value) -> String {
+    fn error_line(params: &Value) -> String {
         let text = params.to_string();
         let raw = RawJson::parse(&text).unwrap();
-        let Err(Fault::Wire(error)) = execute(Some(&raw)) else {
+        let Err(CallError::Wire(error)) = execute_task(Some(&raw)) else {
             panic!("{text:.80} should not fit")
         };
-        let error = dressed(*error);
+        let error = adapt_to_zone(*error);
         format!("{} {}", error.code.get(), error.data.unwrap())
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_name_and_never_by_value() {
-        let good = |more: Value| {
+    fn execute_task_params_errors_name_fields_not_values() {
+        let valid_with = |more: Value| {
             let mut params = json!({"channel": "C1", "text": "hi", "bot_token": "secret-t"});
             let members = more.as_object().unwrap().clone();
             params.as_object_mut().unwrap().extend(members);
             params
         };
-        let file = |more: Value| {
+        let file_with = |more: Value| {
             let mut file = json!({"name": "a", "mimetype": "text/csv"});
             let members = more.as_object().unwrap().clone();
             file.as_object_mut().unwrap().extend(members);
-            good(json!({"attachments": [file]}))
+            valid_with(json!({"attachments": [file]}))
         };
         let long = "secret".repeat(200_000);
-        let told = [
-            fault(&json!([1])),
-            fault(&json!({})),
-            fault(&json!({"channel": "C1"})),
-            fault(&json!({"channel": null, "text": "hi", "bot_token": "secret-t"})),
-            fault(&json!({"channel": " ", "text": "\n", "bot_token": ""})),
-            fault(&json!({"channel": 7, "text": ["secret"]})),
-            fault(&good(json!({"text": "  "}))),
-            fault(&good(json!({"text": " ", "attachments": []}))),
-            fault(&good(json!({"channel": 7}))),
-            fault(&good(json!({"text": {"secret": 1}}))),
-            fault(&good(json!({"bot_token": 9}))),
-            fault(&good(json!({"thread_ts": 1.5}))),
-            fault(&good(json!({"attachments": "secret"}))),
-            fault(&good(json!({"attachments": [{"name": "secret"}]}))),
-            fault(&file(json!({"size": -1}))),
-            fault(&file(json!({"size": "secret"}))),
-            fault(&file(json!({"name": long}))),
-            fault(&file(json!({"presigned_url": long}))),
-            fault(&good(
+        let lines = [
+            error_line(&json!([1])),
+            error_line(&json!({})),
+            error_line(&json!({"channel": "C1"})),
+            error_line(&json!({"channel": null, "text": "hi", "bot_token": "secret-t"})),
+            error_line(&json!({"channel": " ", "text": "\n", "bot_token": ""})),
+            error_line(&json!({"channel": 7, "text": ["secret"]})),
+            error_line(&valid_with(json!({"text": "  "}))),
+            error_line(&valid_with(json!({"text": " ", "attachments": []}))),
+            error_line(&valid_with(json!({"channel": 7}))),
+            error_line(&valid_with(json!({"text": {"secret": 1}}))),
+            error_line(&valid_with(json!({"bot_token": 9}))),
+            error_line(&valid_with(json!({"thread_ts": 1.5}))),
+            error_line(&valid_with(json!({"attachments": "secret"}))),
+            error_line(&valid_with(json!({"attachments": [{"name": "secret"}]}))),
+            error_line(&file_with(json!({"size": -1}))),
+            error_line(&file_with(json!({"size": "secret"}))),
+            error_line(&file_with(json!({"name": long}))),
+            error_line(&file_with(json!({"presigned_url": long}))),
+            error_line(&valid_with(
                 json!({"context": [{"role": "boss", "text": "secret"}]}),
             )),
-            fault(&good(json!({"context": [{"role": "user"}]}))),
-            fault(&good(json!({"text": long}))),
-            fault(&good(json!({"channel": long}))),
-            fault(&good(json!({"task_id": long}))),
-            fault(&good(
+            error_line(&valid_with(json!({"context": [{"role": "user"}]}))),
+            error_line(&valid_with(json!({"text": long}))),
+            error_line(&valid_with(json!({"channel": long}))),
+            error_line(&valid_with(json!({"task_id": long}))),
+            error_line(&valid_with(
                 json!({"attachments": vec![json!({"name": "a", "mimetype": "b"}); 65]}),
             )),
-            fault(&good(
+            error_line(&valid_with(
                 json!({"context": vec![json!({"role": "user", "text": "x"}); 501]}),
             )),
         ];
-        assert!(told.iter().all(|line| !line.contains("secret")));
-        insta::assert_snapshot!(told.join("\n"));
+        assert!(lines.iter().all(|line| !line.contains("secret")));
+        insta::assert_snapshot!(lines.join("\n"));
     }
 
     #[test]
-    fn a_task_that_is_not_named_is_missing() {
-        let told = |text: Option<&str>| {
+    fn blank_task_id_is_reported_as_missing() {
+        let parse = |text: Option<&str>| {
             let raw = text.map(|text| RawJson::parse(text).unwrap());
             match task_id(raw.as_ref()) {
                 Ok(params) => params.task_id,
-                Err(Fault::Wire(error)) => dressed(*error).data.unwrap().to_string(),
-                Err(_) => panic!("{text:?} is no fault of the hub"),
+                Err(CallError::Wire(error)) => adapt_to_zone(*error).data.unwrap().to_string(),
+                Err(_) => panic!("{text:?} must not fail in the hub"),
             }
         };
         let missing = r#"{"error_code":"invalid_params","missing":["task_id"]}"#;
@@ -262,48 +264,48 @@ mod tests {
             Some(r#"{"task_id":" "}"#),
             Some(r#"{"other":1}"#),
         ] {
-            assert_eq!(told(absent), missing, "{absent:?}");
+            assert_eq!(parse(absent), missing, "{absent:?}");
         }
-        assert_eq!(told(Some(r#"{"task_id":"t1"}"#)), "t1");
+        assert_eq!(parse(Some(r#"{"task_id":"t1"}"#)), "t1");
         for wrong in ["[]", r#"{"task_id":7}"#] {
-            let told = told(Some(wrong));
+            let error = parse(Some(wrong));
             assert!(
-                told.contains("expected") && !told.contains("missing"),
-                "{told}"
+                error.contains("expected") && !error.contains("missing"),
+                "{error}"
             );
         }
     }
 
     #[test]
-    fn what_lacks_of_feedback_is_told_at_once() {
-        let told = |text: &str| {
+    fn feedback_params_report_all_missing_fields() {
+        let parse = |text: &str| {
             let raw = RawJson::parse(text).unwrap();
             match feedback(Some(&raw)) {
                 Ok(params) => format!("{:?} {:?}", params.verdict, params.comment),
-                Err(Fault::Wire(error)) => dressed(*error).data.unwrap().to_string(),
-                Err(_) => panic!("{text} is no fault of the hub"),
+                Err(CallError::Wire(error)) => adapt_to_zone(*error).data.unwrap().to_string(),
+                Err(_) => panic!("{text} must not fail in the hub"),
             }
         };
-        let told = [
-            told("{}"),
-            told(r#"{"task_id":"t","verdict":null}"#),
-            told(r#"{"task_id":" ","user_id":"","verdict":"up"}"#),
-            told(r#"{"task_id":"t","user_id":"U1","verdict":"secret"}"#),
-            told(r#"{"task_id":"t","user_id":"U\u0000","verdict":"up"}"#),
-            told(r#"{"task_id":"t","user_id":"U1","verdict":"up","given_at":"secret"}"#),
-            told(r#"{"task_id":"t","user_id":"U1","verdict":"up","comment":" "}"#),
-            told(r#"{"task_id":"t","user_id":"U1","verdict":"down","comment":"too long","x":1}"#),
+        let lines = [
+            parse("{}"),
+            parse(r#"{"task_id":"t","verdict":null}"#),
+            parse(r#"{"task_id":" ","user_id":"","verdict":"up"}"#),
+            parse(r#"{"task_id":"t","user_id":"U1","verdict":"secret"}"#),
+            parse(r#"{"task_id":"t","user_id":"U\u0000","verdict":"up"}"#),
+            parse(r#"{"task_id":"t","user_id":"U1","verdict":"up","given_at":"secret"}"#),
+            parse(r#"{"task_id":"t","user_id":"U1","verdict":"up","comment":" "}"#),
+            parse(r#"{"task_id":"t","user_id":"U1","verdict":"down","comment":"too long","x":1}"#),
         ];
-        assert!(told.iter().all(|line| !line.contains("secret")));
-        insta::assert_snapshot!(told.join("\n"));
+        assert!(lines.iter().all(|line| !line.contains("secret")));
+        insta::assert_snapshot!(lines.join("\n"));
     }
 
     #[test]
-    fn text_may_be_blank_beside_an_attachment() {
+    fn text_may_be_blank_with_an_attachment() {
         let text = json!({"channel": "C1", "text": "", "bot_token": "t", "more": 1,
             "user_id": null, "attachments": [{"name": "a", "mimetype": "text/csv"}]})
         .to_string();
         let raw = RawJson::parse(&text).unwrap();
-        assert!(execute(Some(&raw)).is_ok());
+        assert!(execute_task(Some(&raw)).is_ok());
     }
 }

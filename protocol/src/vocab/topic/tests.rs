@@ -1,10 +1,10 @@
-//! The grammar row by row, and the matcher against one that is slow and obvious.
+//! Grammar of topics and patterns; the matcher is checked against a brute-force reference.
 
 use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn topics() {
+fn topic_grammar_accepts_and_rejects() {
     let longest = "a".repeat(255);
     for good in [
         "a",
@@ -18,9 +18,9 @@ fn topics() {
         assert!(Topic::new(good).is_ok(), "{good}");
         assert!(TopicPattern::new(good).is_ok(), "{good}");
     }
-    use TopicFault::{Character, Empty, EmptySegment, TooLong, Wildcard};
+    use TopicErrorKind::{Character, Empty, EmptySegment, TooLong, Wildcard};
     let long = "a".repeat(256);
-    for (bad, fault, at) in [
+    for (bad, kind, offset) in [
         ("", Empty, 0),
         (long.as_str(), TooLong, 255),
         (".a", EmptySegment, 0),
@@ -35,13 +35,13 @@ fn topics() {
         ("signal.*", Wildcard, 7),
         ("**", Wildcard, 0),
     ] {
-        assert_eq!(Topic::new(bad), Err(InvalidTopic { fault, at }), "{bad}");
+        assert_eq!(Topic::new(bad), Err(InvalidTopic { kind, offset }), "{bad}");
     }
     assert_ne!(Topic::new("Signal").unwrap(), Topic::new("signal").unwrap());
 }
 
 #[test]
-fn patterns() {
+fn pattern_grammar_accepts_and_rejects() {
     for good in [
         "*",
         "**",
@@ -55,24 +55,27 @@ fn patterns() {
         assert!(TopicPattern::new(good).is_ok(), "{good}");
     }
     for bad in ["a*", "*a", "***", "a.b*.c", "**a", "a.*-*"] {
-        let fault = TopicPattern::new(bad).unwrap_err().fault;
-        assert_eq!(fault, TopicFault::MixedWildcard, "{bad}");
+        let kind = TopicPattern::new(bad).unwrap_err().kind;
+        assert_eq!(kind, TopicErrorKind::MixedWildcard, "{bad}");
     }
     assert_eq!(
-        TopicPattern::new("é.*").unwrap_err().fault,
-        TopicFault::Character
+        TopicPattern::new("é.*").unwrap_err().kind,
+        TopicErrorKind::Character
     );
-    assert_eq!(TopicPattern::new("").unwrap_err().fault, TopicFault::Empty);
     assert_eq!(
-        TopicPattern::new("*..a").unwrap_err().fault,
-        TopicFault::EmptySegment
+        TopicPattern::new("").unwrap_err().kind,
+        TopicErrorKind::Empty
+    );
+    assert_eq!(
+        TopicPattern::new("*..a").unwrap_err().kind,
+        TopicErrorKind::EmptySegment
     );
     assert!(TopicPattern::new("a.b").unwrap().is_literal());
     assert!(!TopicPattern::new("a.*").unwrap().is_literal());
 }
 
 #[test]
-fn matching() {
+fn pattern_matching_table() {
     for (pattern, topic, expected) in [
         ("signal.email", "signal.email", true),
         ("signal.email", "Signal.email", false),
@@ -106,22 +109,23 @@ fn matching() {
 }
 
 #[test]
-fn many_wildcards_stay_cheap() {
-    // Backtracking over every wildcard would take more steps here than there are atoms.
+fn matching_many_wildcards_is_not_exponential() {
+    // Backtracking over every wildcard would never finish here.
     let pattern = TopicPattern::new(format!("{}z", "**.a.".repeat(40))).unwrap();
     let topic = Topic::new(format!("{}b", "a.".repeat(120))).unwrap();
     assert!(!pattern.matches(&topic));
 }
 
-/// Tries every length for every `**`.
-fn slow_and_obvious(pattern: &[&str], topic: &[&str]) -> bool {
+/// Reference matcher: tries every length for every `**`.
+fn matches_brute_force(pattern: &[&str], topic: &[&str]) -> bool {
     match (pattern.split_first(), topic.split_first()) {
         (None, None) => true,
-        (Some((&"**", rest)), Some(_)) => {
-            (1..=topic.len()).any(|swallowed| slow_and_obvious(rest, &topic[swallowed..]))
+        (Some((&"**", pattern_tail)), Some(_)) => {
+            (1..=topic.len()).any(|count| matches_brute_force(pattern_tail, &topic[count..]))
         }
-        (Some((&wanted, rest)), Some((&segment, left))) => {
-            (wanted == "*" || wanted == segment) && slow_and_obvious(rest, left)
+        (Some((&expected, pattern_tail)), Some((&segment, topic_tail))) => {
+            (expected == "*" || expected == segment)
+                && matches_brute_force(pattern_tail, topic_tail)
         }
         _ => false,
     }
@@ -129,24 +133,24 @@ fn slow_and_obvious(pattern: &[&str], topic: &[&str]) -> bool {
 
 proptest! {
     #[test]
-    fn the_matcher_agrees_with_the_obvious_one(
+    fn matcher_agrees_with_brute_force(
         pattern in prop::collection::vec(prop::sample::select(vec!["a", "b", "*", "**"]), 1..7),
         topic in prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 1..9),
     ) {
-        let expected = slow_and_obvious(&pattern, &topic);
+        let expected = matches_brute_force(&pattern, &topic);
         let pattern = TopicPattern::new(pattern.join(".")).unwrap();
         let topic = Topic::new(topic.join(".")).unwrap();
         prop_assert_eq!(pattern.matches(&topic), expected);
     }
 
     #[test]
-    fn a_topic_is_a_pattern_that_matches_itself(text in "[a-z_-]{1,5}(\\.[A-Z0-9]{1,5}){0,5}") {
+    fn topic_as_pattern_matches_itself(text in "[a-z_-]{1,5}(\\.[A-Z0-9]{1,5}){0,5}") {
         let topic = Topic::new(&text).unwrap();
         prop_assert!(TopicPattern::new(&text).unwrap().matches(&topic));
     }
 
     #[test]
-    fn any_text_is_judged_without_panic(text in ".{0,60}") {
+    fn validating_any_text_never_panics(text in ".{0,60}") {
         let is_topic = Topic::new(&text).is_ok();
         prop_assert!(!is_topic || TopicPattern::new(&text).is_ok());
     }

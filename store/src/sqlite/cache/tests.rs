@@ -1,8 +1,8 @@
-//! The cache by itself: what is kept, what is not kept any more, and how much.
+//! Tests of the task cache: inserts, invalidation and size limit.
 
-use super::super::tests::task;
-use super::{Found, Permit, TaskCache};
-use interzone_hub::WholeTask;
+use super::super::tests::sample_task;
+use super::{CacheLookup, InsertPermit, TaskCache};
+use interzone_hub::TaskSnapshot;
 use interzone_protocol::vocab::TaskId;
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ fn id(name: &str) -> TaskId {
     TaskId::new(name).unwrap()
 }
 
-fn whole(name: &str, revision: u64) -> Arc<WholeTask> {
-    let mut task = task(name);
+fn snapshot(name: &str, revision: u64) -> Arc<TaskSnapshot> {
+    let mut task = sample_task(name);
     task.revision = revision;
-    Arc::new(WholeTask {
+    Arc::new(TaskSnapshot {
         task,
         messages: Vec::new(),
         artifacts: Vec::new(),
-        written: interzone_hub::Written::default(),
+        rendering: interzone_hub::SnapshotRendering::default(),
     })
 }
 
-fn permit(cache: &Arc<TaskCache>, name: &str) -> Option<Permit> {
-    match cache.find(&id(name)) {
-        Found::Nothing(permit) => permit,
-        Found::Task(_) => panic!("it is there"),
+fn permit(cache: &Arc<TaskCache>, name: &str) -> Option<InsertPermit> {
+    match cache.lookup(&id(name)) {
+        CacheLookup::Miss(permit) => permit,
+        CacheLookup::Hit(_) => panic!("the task is cached"),
     }
 }
 
@@ -33,61 +33,63 @@ fn revision(cache: &TaskCache, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_was_read_is_kept_until_it_changes() {
+fn cached_task_is_served_until_invalidated() {
     let cache = TaskCache::new(1 << 20);
-    permit(&cache, "t").unwrap().keep(&whole("t", 1), 100);
+    permit(&cache, "t").unwrap().insert(&snapshot("t", 1), 100);
     assert_eq!(revision(&cache, "t"), Some(1));
-    cache.block(&[id("t")]);
+    cache.begin_invalidation(&[id("t")]);
     assert_eq!(revision(&cache, "t"), None);
-    assert!(permit(&cache, "t").is_none(), "it is being changed");
-    cache.unblock(&[id("t")]);
-    permit(&cache, "t").unwrap().keep(&whole("t", 2), 100);
+    assert!(permit(&cache, "t").is_none(), "the task is being changed");
+    cache.end_invalidation(&[id("t")]);
+    permit(&cache, "t").unwrap().insert(&snapshot("t", 2), 100);
     assert_eq!(revision(&cache, "t"), Some(2));
 }
 
 #[test]
-fn what_was_read_before_a_change_is_not_kept_after_it() {
+fn permit_from_before_invalidation_inserts_nothing() {
     let cache = TaskCache::new(1 << 20);
     let before = permit(&cache, "t").unwrap();
-    let gone = permit(&cache, "u").unwrap();
-    cache.block(&[id("t")]);
-    cache.unblock(&[id("t")]);
+    let unrelated = permit(&cache, "u").unwrap();
+    cache.begin_invalidation(&[id("t")]);
+    cache.end_invalidation(&[id("t")]);
     let after = permit(&cache, "t").unwrap();
-    before.keep(&whole("t", 1), 100);
+    before.insert(&snapshot("t", 1), 100);
     assert_eq!(revision(&cache, "t"), None);
-    after.keep(&whole("t", 2), 100);
+    after.insert(&snapshot("t", 2), 100);
     assert_eq!(revision(&cache, "t"), Some(2));
-    // Another task is nobody's business.
-    gone.keep(&whole("u", 1), 100);
+    // Other tasks are not affected.
+    unrelated.insert(&snapshot("u", 1), 100);
     assert_eq!(revision(&cache, "u"), Some(1));
 }
 
 #[test]
-fn one_who_gives_up_reading_leaves_no_mark() {
+fn dropped_permit_frees_the_slot() {
     let cache = TaskCache::new(1 << 20);
     let first = permit(&cache, "t").unwrap();
-    assert!(permit(&cache, "t").is_none(), "one is enough");
+    assert!(permit(&cache, "t").is_none(), "only one permit at a time");
     drop(first);
-    permit(&cache, "t").unwrap().keep(&whole("t", 1), 100);
+    permit(&cache, "t").unwrap().insert(&snapshot("t", 1), 100);
     assert!(
         cache
             .shards
             .iter()
-            .all(|s| s.lock().unwrap().marks.is_empty())
+            .all(|s| s.lock().unwrap().slot_states.is_empty())
     );
 }
 
 #[test]
-fn it_has_an_end_and_forgets_what_nobody_uses() {
+fn cache_stays_within_limit_and_evicts_unused_tasks() {
     let cache = TaskCache::new(16 * 2 * 1_000);
     let hot = "hot";
-    permit(&cache, hot).unwrap().keep(&whole(hot, 1), 100);
+    permit(&cache, hot).unwrap().insert(&snapshot(hot, 1), 100);
     for number in 0..10_000 {
         let name = number.to_string();
-        permit(&cache, &name).unwrap().keep(&whole(&name, 1), 100);
+        permit(&cache, &name)
+            .unwrap()
+            .insert(&snapshot(&name, 1), 100);
         assert_eq!(revision(&cache, hot), Some(1), "after {number}");
     }
-    let kept: usize = cache
+    let cached: usize = cache
         .shards
         .iter()
         .map(|shard| {
@@ -98,13 +100,13 @@ fn it_has_an_end_and_forgets_what_nobody_uses() {
             shard.recent.len() + shard.earlier.len()
         })
         .sum();
-    assert!((160..=320).contains(&kept), "{kept}");
+    assert!((160..=320).contains(&cached), "{cached}");
 }
 
 #[test]
-fn none_keeps_nothing() {
+fn zero_size_cache_gives_no_permits() {
     let cache = TaskCache::new(0);
     assert!(permit(&cache, "t").is_none());
-    cache.block(&[id("t")]);
-    cache.unblock(&[id("t")]);
+    cache.begin_invalidation(&[id("t")]);
+    cache.end_invalidation(&[id("t")]);
 }

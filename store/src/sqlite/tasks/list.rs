@@ -1,9 +1,9 @@
-//! Lists of tasks. Which index a list reads is decided here, not guessed by the engine, so that a
-//! list costs what it shows and not what there is.
+//! Lists of tasks. The index is chosen here, not by SQLite's planner, so that a list costs what it shows and
+//! not what is stored.
 
-use super::{read_task, task_columns};
-use crate::codec::{column, count};
-use crate::sqlite::fault::Outcome;
+use super::{read_task_row, task_columns};
+use crate::codec::{int_from_column, int_to_column};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::rows::{all, first};
 use interzone_hub::{Task, TaskQuery};
 use interzone_protocol::vocab::{TaskState, Timestamp};
@@ -11,23 +11,26 @@ use rusqlite::{Connection, ToSql};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-/// A conversation with more tasks than this is not sorted: so many are met soon enough in the order
+/// Conversations with more tasks than this are not sorted: so many are found soon enough in the order
 /// of the list.
-const LONG: i64 = 2_000;
+const MAX_SORTED_CONVERSATION: i64 = 2_000;
 
-/// Tasks, newest change first, then highest id.
-pub(in crate::sqlite) fn tasks(connection: &Connection, query: &TaskQuery) -> Outcome<Vec<Task>> {
-    // Places and tasks must be of the same moment.
+/// Lists tasks, newest change first, then highest id.
+pub(in crate::sqlite) fn list_tasks(
+    connection: &Connection,
+    query: &TaskQuery,
+) -> SqliteResult<Vec<Task>> {
+    // Keys and tasks must be of one snapshot.
     let transaction = connection.unchecked_transaction()?;
-    let limit = column(query.limit as u64);
+    let limit = int_to_column(query.limit as u64);
     let (updated, id) = match &query.after {
         Some(after) => (after.updated_at.as_millis(), after.id.as_str()),
         None => (i64::MAX, ""),
     };
-    let filters = Filters::of(query);
+    let filters = TaskListFilters::from_query(query);
     let ranges = filters.ranges(connection)?;
-    let single = ranges.len() == 1;
-    let mut places: Vec<(i64, String)> = Vec::new();
+    let is_single = ranges.len() == 1;
+    let mut keys: Vec<(i64, String)> = Vec::new();
     for range in ranges {
         let sql = format!(
             "SELECT updated_at, id FROM tasks {} WHERE {} \
@@ -39,34 +42,37 @@ pub(in crate::sqlite) fn tasks(connection: &Connection, query: &TaskQuery) -> Ou
         values.push((":updated", &updated));
         values.push((":id", &id));
         values.push((":limit", &limit));
-        places.extend(all(connection, &sql, &*values, |row| {
+        keys.extend(all(connection, &sql, &*values, |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?);
     }
-    if !single {
-        places.sort_unstable_by(|a, b| Reverse(a).cmp(&Reverse(b)));
-        places.truncate(query.limit);
+    if !is_single {
+        keys.sort_unstable_by(|a, b| Reverse(a).cmp(&Reverse(b)));
+        keys.truncate(query.limit);
     }
     let sql = concat!("SELECT ", task_columns!(), " FROM tasks WHERE id = ?1");
-    let mut tasks = Vec::with_capacity(places.len());
-    for (_, id) in places {
-        tasks.extend(first(connection, sql, [id], read_task)?);
+    let mut tasks = Vec::with_capacity(keys.len());
+    for (_, id) in keys {
+        tasks.extend(first(connection, sql, [id], read_task_row)?);
     }
     transaction.finish()?;
     Ok(tasks)
 }
 
-/// How many tasks the query selects, its place and limit aside.
-pub(in crate::sqlite) fn count_tasks(connection: &Connection, query: &TaskQuery) -> Outcome<u64> {
+/// Counts the tasks that the query selects, regardless of its cursor and limit.
+pub(in crate::sqlite) fn count_tasks(
+    connection: &Connection,
+    query: &TaskQuery,
+) -> SqliteResult<u64> {
     let transaction = connection.unchecked_transaction()?;
     let mut total = 0;
-    for range in Filters::of(query).ranges(connection)? {
+    for range in TaskListFilters::from_query(query).ranges(connection)? {
         let sql = format!(
             "SELECT count(*) FROM tasks {} WHERE {}",
             range.index, range.condition
         );
         let found = first(connection, &sql, &*range.values, |row| {
-            Ok(count::<u64>("count", row.get(0)?)?)
+            Ok(int_from_column::<u64>("count", row.get(0)?)?)
         })?;
         total += found.unwrap_or(0);
     }
@@ -74,37 +80,37 @@ pub(in crate::sqlite) fn count_tasks(connection: &Connection, query: &TaskQuery)
     Ok(total)
 }
 
-/// What a query asks for, as values to bind.
-struct Filters<'a> {
+/// Filters of a query, as values to bind.
+struct TaskListFilters<'a> {
     owner: Option<&'a str>,
     context: Option<&'a str>,
     agent: Option<&'a str>,
     since: Option<i64>,
-    /// None means any.
+    /// Empty means any.
     states: Vec<&'static str>,
-    /// The same, or all.
-    stretches: Vec<&'static str>,
+    /// The same, or all states.
+    scanned_states: Vec<&'static str>,
 }
 
-/// One stretch of an index.
-struct Range<'a> {
-    /// Which one, where the engine might take another.
+/// One range of an index.
+struct IndexRange<'a> {
+    /// `INDEXED BY` clause, where the planner might choose another.
     index: &'static str,
     condition: String,
     values: Vec<(&'static str, &'a dyn ToSql)>,
 }
 
-impl<'a> Filters<'a> {
-    fn of(query: &'a TaskQuery) -> Self {
-        let mut seen = HashSet::new();
-        let asked = query.states.iter().filter(|state| seen.insert(**state));
-        let states: Vec<_> = asked.map(|state| state.name()).collect();
+impl<'a> TaskListFilters<'a> {
+    fn from_query(query: &'a TaskQuery) -> Self {
+        let mut unique = HashSet::new();
+        let requested = query.states.iter().filter(|state| unique.insert(**state));
+        let states: Vec<_> = requested.map(|state| state.name()).collect();
         Self {
             owner: query.owner.as_ref().map(AsRef::as_ref),
             context: query.context_id.as_ref().map(AsRef::as_ref),
             agent: query.agent.as_ref().map(AsRef::as_ref),
             since: query.updated_since.map(Timestamp::as_millis),
-            stretches: if states.is_empty() {
+            scanned_states: if states.is_empty() {
                 TaskState::ALL.map(TaskState::name).to_vec()
             } else {
                 states.clone()
@@ -113,23 +119,23 @@ impl<'a> Filters<'a> {
         }
     }
 
-    /// A conversation is sorted as a whole; everything else is one stretch for each state, each in
-    /// the order of the list, with what is not asked for stepped over.
-    fn ranges(&self, connection: &Connection) -> Outcome<Vec<Range<'_>>> {
+    /// Index ranges to scan. A small conversation is sorted as a whole; everything else is one range per state,
+    /// each in the order of the list, with non-matching rows skipped.
+    fn ranges(&self, connection: &Connection) -> SqliteResult<Vec<IndexRange<'_>>> {
         if let Some(context) = self.context
-            && is_short(connection, context)?
+            && is_small_conversation(connection, context)?
         {
-            return Ok(self.sorted());
+            return Ok(self.conversation_ranges());
         }
         let index = match self.owner {
             Some(_) => "INDEXED BY tasks_owner",
             None => "INDEXED BY tasks_state",
         };
-        let ranges = self.stretches.iter().map(|state| {
+        let ranges = self.scanned_states.iter().map(|state| {
             let (mut conditions, mut values) = self.conditions();
             conditions.push("state = :state".to_owned());
             values.push((":state", state));
-            Range {
+            IndexRange {
                 index,
                 condition: conditions.join(" AND "),
                 values,
@@ -138,16 +144,16 @@ impl<'a> Filters<'a> {
         Ok(ranges.collect())
     }
 
-    /// The tasks of a conversation: those that named it, and the one that it began with, which is found by its own id.
-    fn sorted(&self) -> Vec<Range<'_>> {
-        let range = |index: &'static str, which: &str| {
+    /// Ranges of a conversation: the tasks that named it, and its first task, which is found by its own id.
+    fn conversation_ranges(&self) -> Vec<IndexRange<'_>> {
+        let range = |index: &'static str, condition: &str| {
             let (mut conditions, values) = self.conditions();
-            conditions.push(which.to_owned());
+            conditions.push(condition.to_owned());
             if !self.states.is_empty() {
-                // The names are our own.
+                // The names are constants of ours.
                 conditions.push(format!("state IN ('{}')", self.states.join("', '")));
             }
-            Range {
+            IndexRange {
                 index,
                 condition: conditions.join(" AND "),
                 values,
@@ -182,10 +188,10 @@ impl<'a> Filters<'a> {
     }
 }
 
-fn is_short(connection: &Connection, context: &str) -> Outcome<bool> {
+fn is_small_conversation(connection: &Connection, context: &str) -> SqliteResult<bool> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_context \
         WHERE context_id = ?1 AND context_id <> id LIMIT ?2)";
-    let values = rusqlite::params![context, LONG + 1];
+    let values = rusqlite::params![context, MAX_SORTED_CONVERSATION + 1];
     let found = first(connection, sql, values, |row| Ok(row.get::<_, i64>(0)?))?;
-    Ok(found.unwrap_or(0) <= LONG)
+    Ok(found.unwrap_or(0) <= MAX_SORTED_CONVERSATION)
 }

@@ -1,11 +1,11 @@
-//! Large contents: in pieces in the file, whole to everybody else, and gone with the last who needs them.
+//! Large blobs: stored in pieces, read as a whole, and removed with their last reference.
 
 use super::super::blobs;
-use super::{Folder, commit, create, task};
+use super::{TempFolder, commit_of, create_task, sample_task};
 use interzone_hub::ports::{Op, TaskStore};
 use interzone_hub::{Blob, BlobId, Subject};
 
-async fn count(store: &super::SqliteStore, sql: &'static str) -> i64 {
+async fn query_number(store: &super::SqliteStore, sql: &'static str) -> i64 {
     let read = move |connection: &rusqlite::Connection| {
         Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?)
     };
@@ -13,37 +13,48 @@ async fn count(store: &super::SqliteStore, sql: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_large_one_is_kept_in_pieces_and_goes_with_all_of_them() {
-    let folder = Folder::new();
+async fn large_blob_is_stored_and_removed_in_pieces() {
+    let folder = TempFolder::new();
     let store = folder.open().await;
-    // Letters of three bytes, so that pieces end within some of them.
+    // Characters of three bytes, so that pieces end within some of them.
     let text = format!("\"{}\"", "あ".repeat(200_000));
-    let (id, bytes) = (BlobId::of(text.as_bytes()), text.into());
+    let (id, bytes) = (BlobId::for_content(text.as_bytes()), text.into());
     let put = Op::PutBlob {
-        subject: Subject::Task(task("t").id),
+        subject: Subject::Task(sample_task("t").id),
         blob: Blob { id, bytes },
     };
     let cache = "SELECT cache_size FROM pragma_cache_size";
-    let usual = count(&store, cache).await;
+    let cache_size_before = query_number(&store, cache).await;
     store
-        .commit(commit(vec![create("t"), put.clone()]))
+        .commit(commit_of(vec![create_task("t"), put.clone()]))
         .await
         .unwrap();
-    assert_eq!(count(&store, "SELECT count(*) FROM blob_pieces").await, 5);
-    let known = store.blobs(&[id]).await.unwrap();
+    assert_eq!(
+        query_number(&store, "SELECT count(*) FROM blob_pieces").await,
+        5
+    );
+    let read_back = store.blobs(&[id]).await.unwrap();
     let Op::PutBlob { blob, .. } = &put else {
         unreachable!()
     };
-    assert!(known.get(&id) == Some(&blob.bytes), "it is what it was");
-    assert_eq!(count(&store, cache).await, usual, "as many pages as before");
+    assert!(read_back.get(&id) == Some(&blob.bytes), "content differs");
+    assert_eq!(
+        query_number(&store, cache).await,
+        cache_size_before,
+        "cache size is restored"
+    );
 
-    // Somebody needs it, so it stays.
+    // A referenced blob is not removed.
     let remove =
-        move |session: &mut super::super::Session<'_>| blobs::remove(session, id.as_bytes());
+        move |session: &mut super::super::WriteSession<'_>| blobs::remove(session, id.as_bytes());
     assert_eq!(store.write(remove).await.unwrap(), 0);
-    let forget = |session: &mut super::super::Session<'_>| session.run("DELETE FROM blob_refs", []);
-    assert_eq!(store.write(forget).await.unwrap(), 1);
+    let remove_refs =
+        |session: &mut super::super::WriteSession<'_>| session.run("DELETE FROM blob_refs", []);
+    assert_eq!(store.write(remove_refs).await.unwrap(), 1);
     assert_eq!(store.write(remove).await.unwrap(), 1);
-    assert_eq!(count(&store, "SELECT count(*) FROM blob_pieces").await, 0);
+    assert_eq!(
+        query_number(&store, "SELECT count(*) FROM blob_pieces").await,
+        0
+    );
     assert!(store.blobs(&[id]).await.unwrap().is_empty());
 }

@@ -1,23 +1,24 @@
 //! Signals and their deliveries.
 //!
-//! A delivery that nobody has claimed is due at [`AT_ONCE`], before any moment a clock can show. So
-//! the index by due moment holds the fresh ones first and in their order, and claiming from a long
-//! backlog reads no more than it takes.
+//! An unclaimed delivery is due at [`DUE_AT_ONCE`], before any timestamp. So the index by due time has the
+//! fresh deliveries first and in order, and claiming from a long backlog reads no more rows than it claims.
 
-use crate::codec::{column, count, from_text, moment, word};
-use crate::sqlite::fault::Outcome;
-use crate::sqlite::job::Session;
+use crate::codec::{
+    from_json_text, int_from_column, int_to_column, parse_id, timestamp_from_column,
+};
+use crate::sqlite::error::SqliteResult;
 use crate::sqlite::rows::{all, first, optional_text, text};
-use interzone_hub::ports::{StoreError, Wake};
-use interzone_hub::{Acked, Signal, SignalBody, SignalDelivery, Subject};
+use crate::sqlite::write_job::WriteSession;
+use interzone_hub::ports::{ChangeHint, StoreError};
+use interzone_hub::{AckOutcome, Signal, SignalBody, SignalDelivery, Subject};
 use interzone_protocol::vocab::{SignalId, SubscriptionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 use std::collections::HashSet;
 use std::time::Duration;
 
-const AT_ONCE: i64 = i64::MIN;
+const DUE_AT_ONCE: i64 = i64::MIN;
 
-/// The columns that [`read_delivery`] expects, of a delivery `d` and its signal `s`.
+/// Columns that [`read_delivery`] reads, of a delivery `d` and its signal `s`.
 macro_rules! delivery_columns {
     () => {
         "d.subscription_id, d.seq, d.attempt, s.topic, s.id, s.publisher, s.at, s.body, \
@@ -25,40 +26,44 @@ macro_rules! delivery_columns {
     };
 }
 
-/// Keeps a signal, and a delivery of it for each of these subscriptions that exists.
+/// Inserts a signal, and a delivery of it for each of these subscriptions that exists.
 pub(in crate::sqlite) fn publish(
-    session: &mut Session<'_>,
+    session: &mut WriteSession<'_>,
     signal: &Signal,
     subject: Option<&str>,
     to: &[SubscriptionId],
-) -> Outcome<()> {
-    let mut kept = None;
-    let mut seen = HashSet::with_capacity(to.len());
-    for id in to.iter().filter(|id| seen.insert(*id)) {
+) -> SqliteResult<()> {
+    let mut signal_row = None;
+    let mut unique = HashSet::with_capacity(to.len());
+    for id in to.iter().filter(|id| unique.insert(*id)) {
         let sql = "UPDATE subscriptions SET last_seq = last_seq + 1 WHERE id = ?1 \
             RETURNING last_seq";
         let seq = session.first(sql, [id.as_str()], |row| Ok(row.get::<_, i64>(0)?))?;
         let Some(seq) = seq else {
             continue;
         };
-        let row = match kept {
+        let row = match signal_row {
             Some(row) => row,
-            None => *kept.insert(keep(session, signal, subject)?),
+            None => *signal_row.insert(insert_signal(session, signal, subject)?),
         };
         let sql = "INSERT INTO deliveries \
             (subscription_id, seq, signal, signal_id, attempt, due_at) \
             VALUES (?1, ?2, ?3, ?4, 0, ?5)";
-        let values = params![id.as_str(), seq, row, signal.id.as_str(), AT_ONCE];
+        let values = params![id.as_str(), seq, row, signal.id.as_str(), DUE_AT_ONCE];
         session.run(sql, values)?;
-        session.wakes.named.push(Wake::Signals(id.clone()));
+        session.hints.specific.push(ChangeHint::Signals(id.clone()));
     }
     Ok(())
 }
 
-fn keep(session: &Session<'_>, signal: &Signal, subject: Option<&str>) -> Outcome<i64> {
+fn insert_signal(
+    session: &WriteSession<'_>,
+    signal: &Signal,
+    subject: Option<&str>,
+) -> SqliteResult<i64> {
     let (body, event) = match &signal.body {
         SignalBody::Sent(json) => (Some(json.as_str()), None),
-        SignalBody::Event(_, seq) => (None, Some(column(*seq))),
+        SignalBody::Event(_, seq) => (None, Some(int_to_column(*seq))),
     };
     let sql = "INSERT INTO signals (topic, id, publisher, at, body, subject, event_seq) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -75,24 +80,24 @@ fn keep(session: &Session<'_>, signal: &Signal, subject: Option<&str>) -> Outcom
     Ok(session.connection.last_insert_rowid())
 }
 
-/// Claims what is due, in its order.
+/// Claims due deliveries, in order.
 pub(super) fn claim(
-    session: &Session<'_>,
+    session: &WriteSession<'_>,
     id: &SubscriptionId,
     now: Timestamp,
     waits: &[Duration],
     limit: usize,
-) -> Outcome<Vec<SignalDelivery>> {
-    let limit_column = column(limit as u64);
+) -> SqliteResult<Vec<SignalDelivery>> {
+    let limit_column = int_to_column(limit as u64);
     let fresh = "SELECT seq FROM deliveries INDEXED BY deliveries_due \
         WHERE subscription_id = ?1 AND due_at = ?2 AND dead_at IS NULL ORDER BY seq LIMIT ?3";
-    let values = params![id.as_str(), AT_ONCE, limit_column];
+    let values = params![id.as_str(), DUE_AT_ONCE, limit_column];
     let mut due: Vec<i64> = session.all(fresh, values, |row| Ok(row.get(0)?))?;
-    let again = "SELECT seq FROM deliveries INDEXED BY deliveries_due \
+    let retried = "SELECT seq FROM deliveries INDEXED BY deliveries_due \
         WHERE subscription_id = ?1 AND due_at > ?2 AND due_at <= ?3 AND dead_at IS NULL \
         ORDER BY seq LIMIT ?4";
-    let values = params![id.as_str(), AT_ONCE, now.as_millis(), limit_column];
-    due.extend(session.all(again, values, |row| Ok(row.get::<_, i64>(0)?))?);
+    let values = params![id.as_str(), DUE_AT_ONCE, now.as_millis(), limit_column];
+    due.extend(session.all(retried, values, |row| Ok(row.get::<_, i64>(0)?))?);
     due.sort_unstable();
     due.truncate(limit);
     let mut deliveries = Vec::with_capacity(due.len());
@@ -110,7 +115,7 @@ pub(super) fn claim(
         delivery.attempt = delivery.attempt.saturating_add(1);
         let index = usize::try_from(delivery.attempt - 1).unwrap_or(usize::MAX);
         let wait = waits.get(index).or(waits.last()).copied();
-        let due_at = now.after(wait.unwrap_or_default()).as_millis();
+        let due_at = now.plus(wait.unwrap_or_default()).as_millis();
         let sql = "UPDATE deliveries SET attempt = ?3, due_at = ?4 \
             WHERE subscription_id = ?1 AND seq = ?2";
         session.run(sql, params![id.as_str(), seq, delivery.attempt, due_at])?;
@@ -124,7 +129,7 @@ pub(super) fn unacked(
     id: &SubscriptionId,
     after: u64,
     limit: usize,
-) -> Outcome<Vec<SignalDelivery>> {
+) -> SqliteResult<Vec<SignalDelivery>> {
     let sql = concat!(
         "SELECT ",
         delivery_columns!(),
@@ -132,25 +137,29 @@ pub(super) fn unacked(
           WHERE d.subscription_id = ?1 AND d.seq > ?2 AND d.dead_at IS NULL \
           ORDER BY d.seq LIMIT ?3"
     );
-    let values = params![id.as_str(), column(after), column(limit as u64)];
+    let values = params![
+        id.as_str(),
+        int_to_column(after),
+        int_to_column(limit as u64)
+    ];
     all(connection, sql, values, read_delivery)
 }
 
-/// Acknowledges all deliveries of a signal. One that was given up counts: it did arrive after all.
+/// Acknowledges all deliveries of a signal, dead ones included: they did arrive after all.
 pub(super) fn ack(
-    session: &Session<'_>,
+    session: &WriteSession<'_>,
     id: &SubscriptionId,
     signal: &SignalId,
     now: Timestamp,
-) -> Outcome<Acked> {
+) -> SqliteResult<AckOutcome> {
     let sql = "SELECT seq, signal FROM deliveries INDEXED BY deliveries_id \
         WHERE subscription_id = ?1 AND signal_id = ?2";
     let values = params![id.as_str(), signal.as_str()];
     let found = session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     if found.is_empty() {
         let sql = "SELECT 1 FROM acked WHERE subscription_id = ?1 AND signal_id = ?2";
-        let before = session.first(sql, values, |_| Ok(()))?;
-        return Ok(before.map_or(Acked::Unknown, |()| Acked::Before));
+        let earlier = session.first(sql, values, |_| Ok(()))?;
+        return Ok(earlier.map_or(AckOutcome::Unknown, |()| AckOutcome::AlreadyAcknowledged));
     }
     for (seq, row) in found {
         drop_delivery(session, id.as_str(), seq, row)?;
@@ -158,17 +167,17 @@ pub(super) fn ack(
     let sql = "INSERT INTO acked (subscription_id, signal_id, at) VALUES (?1, ?2, ?3) \
         ON CONFLICT (subscription_id, signal_id) DO UPDATE SET at = excluded.at";
     session.run(sql, params![id.as_str(), signal.as_str(), now.as_millis()])?;
-    Ok(Acked::Now)
+    Ok(AckOutcome::Acknowledged)
 }
 
-/// Removes deliveries of a subscription, at most so many; answers how many it removed.
+/// Removes at most `most` deliveries of a subscription; returns how many.
 pub(in crate::sqlite) fn drop_deliveries(
-    session: &Session<'_>,
+    session: &WriteSession<'_>,
     id: &str,
-    most: usize,
-) -> Outcome<usize> {
+    limit: usize,
+) -> SqliteResult<usize> {
     let sql = "SELECT seq, signal FROM deliveries WHERE subscription_id = ?1 ORDER BY seq LIMIT ?2";
-    let values = params![id, column(most as u64)];
+    let values = params![id, int_to_column(limit as u64)];
     let found = session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (seq, signal) in &found {
         drop_delivery(session, id, *seq, *signal)?;
@@ -176,25 +185,28 @@ pub(in crate::sqlite) fn drop_deliveries(
     Ok(found.len())
 }
 
-fn drop_delivery(session: &Session<'_>, id: &str, seq: i64, signal: i64) -> Outcome<()> {
+fn drop_delivery(session: &WriteSession<'_>, id: &str, seq: i64, signal: i64) -> SqliteResult<()> {
     let sql = "DELETE FROM deliveries WHERE subscription_id = ?1 AND seq = ?2";
     session.run(sql, params![id, seq])?;
-    drop_signal(session, signal)
+    drop_orphan_signal(session, signal)
 }
 
-/// Removes a signal if nothing needs it any longer.
-pub(in crate::sqlite) fn drop_signal(session: &Session<'_>, signal: i64) -> Outcome<()> {
+/// Removes a signal that has no deliveries left.
+pub(in crate::sqlite) fn drop_orphan_signal(
+    session: &WriteSession<'_>,
+    signal: i64,
+) -> SqliteResult<()> {
     let sql = "DELETE FROM signals WHERE row = ?1 \
         AND NOT EXISTS (SELECT 1 FROM deliveries WHERE signal = ?1)";
     session.run(sql, [signal]).map(|_| ())
 }
 
-/// Goes from subscription to subscription, not from delivery to delivery.
+/// Finds due subscriptions by skipping from subscription to subscription, not over every delivery.
 pub(super) fn subscriptions_due(
     connection: &Connection,
     now: Timestamp,
     limit: usize,
-) -> Outcome<Vec<SubscriptionId>> {
+) -> SqliteResult<Vec<SubscriptionId>> {
     let transaction = connection.unchecked_transaction()?;
     let mut due: Vec<SubscriptionId> = Vec::new();
     let mut last = String::new();
@@ -209,7 +221,7 @@ pub(super) fn subscriptions_due(
             break;
         };
         if first_due <= now.as_millis() {
-            due.push(word("subscription", &id)?);
+            due.push(parse_id("subscription", &id)?);
         }
         last = id;
     }
@@ -217,7 +229,10 @@ pub(super) fn subscriptions_due(
     Ok(due)
 }
 
-pub(super) fn buried(connection: &Connection, limit: usize) -> Outcome<Vec<SignalDelivery>> {
+pub(super) fn dead_signals(
+    connection: &Connection,
+    limit: usize,
+) -> SqliteResult<Vec<SignalDelivery>> {
     let sql = concat!(
         "SELECT ",
         delivery_columns!(),
@@ -225,27 +240,32 @@ pub(super) fn buried(connection: &Connection, limit: usize) -> Outcome<Vec<Signa
           WHERE d.dead_at IS NOT NULL \
           ORDER BY d.dead_at DESC, d.signal DESC, d.subscription_id, d.seq DESC LIMIT ?1"
     );
-    all(connection, sql, [column(limit as u64)], read_delivery)
+    all(
+        connection,
+        sql,
+        [int_to_column(limit as u64)],
+        read_delivery,
+    )
 }
 
-fn read_delivery(row: &Row<'_>) -> Outcome<SignalDelivery> {
+fn read_delivery(row: &Row<'_>) -> SqliteResult<SignalDelivery> {
     let body = match optional_text(row, 8)? {
-        None => SignalBody::Sent(from_text("signal", text(row, 7)?)?),
+        None => SignalBody::Sent(from_json_text("signal", text(row, 7)?)?),
         Some(key) => {
             let subject = Subject::from_key(key)
                 .ok_or_else(|| StoreError::Corrupt("signal: no such subject".to_owned()))?;
-            SignalBody::Event(subject, count("signal", row.get(9)?)?)
+            SignalBody::Event(subject, int_from_column("signal", row.get(9)?)?)
         }
     };
     Ok(SignalDelivery {
-        subscription_id: word("delivery", text(row, 0)?)?,
-        seq: count("delivery", row.get(1)?)?,
-        attempt: count("delivery", row.get(2)?)?,
+        subscription_id: parse_id("delivery", text(row, 0)?)?,
+        seq: int_from_column("delivery", row.get(1)?)?,
+        attempt: int_from_column("delivery", row.get(2)?)?,
         signal: Signal {
-            topic: word("signal", text(row, 3)?)?,
-            id: word("signal", text(row, 4)?)?,
-            publisher: word("signal", text(row, 5)?)?,
-            at: moment(row.get(6)?),
+            topic: parse_id("signal", text(row, 3)?)?,
+            id: parse_id("signal", text(row, 4)?)?,
+            publisher: parse_id("signal", text(row, 5)?)?,
+            at: timestamp_from_column(row.get(6)?),
             body,
         },
     })

@@ -1,25 +1,25 @@
-//! What a writer says was acknowledged, as values and as lines.
+//! Facts that a writer reports as acknowledged, as values and as lines.
 
 use std::fmt;
 
-/// Something that the store answered `Ok` to, or refused.
+/// Result of one store call: acknowledged or rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fact {
-    /// A task stands at this revision at least, with all that belongs to it.
+    /// A task has at least this revision, with all that belongs to it.
     Wrote { task: String, revision: u64 },
-    /// An entry of the outbox arrived.
+    /// An outbox entry was delivered.
     Delivered { key: String },
     /// A signal was acknowledged.
     Acked { signal: String },
     /// Work was claimed, under this number.
     Claimed { task: String, claim: u64 },
-    /// Work was ended.
+    /// Work was dequeued.
     Ended { task: String },
-    /// A write was refused for now, for this reason.
+    /// A write was rejected temporarily, for this reason.
     Refused { why: String },
-    /// What must never happen has happened.
+    /// An invariant is violated.
     Broken { how: String },
-    /// It has come to its end by itself.
+    /// The writer ended by itself.
     Done,
 }
 

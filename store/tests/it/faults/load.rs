@@ -1,79 +1,81 @@
-//! The load that faults interrupt: many writers, carriers, workers and a subscriber at once, each
-//! saying what was acknowledged, each going on by itself when the store refuses for a while.
+//! Load that faults interrupt: many writers, deliverers, workers and a subscriber concurrently, each reporting
+//! what was acknowledged and retrying while the store rejects temporarily.
 //!
-//! Every commit writes something of everything, all of it decided by the task and its revision, so
-//! that whoever looks afterwards knows what must be there ([`text`]).
+//! Every commit writes all kinds of data, derived from the task and its revision, so that the verifier knows the
+//! expected content ([`text`]).
 
 use super::facts::Fact;
 use interzone_hub::ports::{
-    ClaimKey, Commit, EventRow, Fence, Op, OutboxClaim, Store, StoreError, WorkClaim, WorkItem,
+    Commit, EventRow, Fence, IdempotencyClaim, Op, OutboxClaim, Store, StoreError, WorkClaim,
+    WorkItem,
 };
 use interzone_hub::{
-    Acked, Blob, BlobId, EventBody, IdSource, OutboxEntry, Packed, RandomIds, RunShares,
-    Settlement, Signal, SignalBody, Subject, Subscription, SubscriptionState, Task, WorkOwner,
+    AckOutcome, Blob, BlobId, DeliveryResult, EventBody, IdSource, Offloaded, OutboxEntry,
+    RandomIds, RunShares, Signal, SignalBody, Subject, Subscription, SubscriptionState, Task,
+    WorkOwner,
 };
 use interzone_protocol::vocab::{
-    AgentId, Artifact, ArtifactId, ContextId, DeliveryId, Json, Message, Part, PrincipalId,
-    Priority, SignalId, SubscriptionId, TaskId, TaskState, Timestamp, Topic, TopicPattern,
+    AgentId, Artifact, ArtifactId, ContextId, DeliveryId, Message, Part, PrincipalId, Priority,
+    SignalId, SubscriptionId, TaskId, TaskState, Timestamp, Topic, TopicPattern, VerbatimJson,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Where facts go.
+/// Receiver of facts.
 pub(crate) type Sink = Arc<dyn Fn(Fact) + Send + Sync>;
 
-/// What goes wrong in the load itself.
+/// Error of the load itself.
 pub(crate) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// A subscription that gets every signal and acknowledges none.
+/// Subscription that receives every signal and acknowledges none.
 pub(crate) const KEEPS: &str = "keeps";
-/// A subscription that acknowledges what it gets.
+/// Subscription that acknowledges its signals.
 pub(crate) const ACKS: &str = "acks";
-/// The one channel of the outbox.
+/// The only outbox channel.
 pub(crate) const CHANNEL: &str = "web";
-/// How many revisions a task gets before its writer begins another.
-const LENGTH: u64 = 6;
+/// Number of revisions of a task before its writer starts another.
+const REVISIONS_PER_TASK: u64 = 6;
 
-/// The present moment, always: leases and holds of a load never end.
+/// Constant current time: leases of a load never end.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(3_600);
+const LEASE: Duration = Duration::from_secs(3_600);
 
 fn much_later() -> Timestamp {
-    now().after(LONG)
+    now().plus(LEASE)
 }
 
-/// What stands in everything that revision `revision` of a task wrote.
+/// Text in everything that this revision of a task wrote.
 pub(crate) fn text(task: &str, revision: u64) -> String {
     format!("{task}#{revision}")
 }
 
 /// The message with that text.
-pub(crate) fn message(text: &str) -> Packed<Message> {
-    Packed::pack(Message::user_text(text)).0
+pub(crate) fn message(text: &str) -> Offloaded<Message> {
+    Offloaded::offload(Message::user_text(text)).0
 }
 
-/// The blob of a task: large enough to fill pages.
+/// Blob of a task: large enough to fill pages.
 pub(crate) fn blob(task: &str) -> Blob {
     let bytes = format!("\"{}\"", task.repeat(800));
     Blob {
-        id: BlobId::of(bytes.as_bytes()),
+        id: BlobId::for_content(bytes.as_bytes()),
         bytes: bytes.into(),
     }
 }
 
-/// Tries until the store does not refuse for the moment.
-macro_rules! patiently {
-    ($hand:expr, $attempt:expr) => {
+/// Retries while the store returns transient errors.
+macro_rules! retry_transient {
+    ($context:expr, $attempt:expr) => {
         loop {
             match $attempt.await {
-                Err(error) if error.is_transient() && $hand.goes_on() => {
-                    $hand.refused(&error).await;
+                Err(error) if error.is_transient() && $context.is_running() => {
+                    $context.report_and_wait(&error).await;
                 }
                 answer => break answer,
             }
@@ -81,30 +83,30 @@ macro_rules! patiently {
     };
 }
 
-/// A load that is running.
+/// Running load.
 pub(crate) struct Load {
     running: JoinSet<Result<(), Fault>>,
     stopped: Arc<AtomicBool>,
 }
 
 impl Load {
-    /// Starts the load. Its tasks are called after `name`, which must be new to the store.
+    /// Starts the load. Its tasks are named after `name`, which must be new to the store.
     pub(crate) async fn start(
         store: Arc<dyn Store>,
         name: &str,
         writers: usize,
-        tell: Sink,
+        sink: Sink,
     ) -> Result<Self, Fault> {
-        let hand = Hand {
+        let context = LoadContext {
             store,
-            tell,
+            sink,
             stopped: Arc::default(),
         };
         for id in [KEEPS, ACKS] {
             let ops = vec![Op::CreateSubscription(Box::new(subscription(id)?))];
-            // It may be there already: the same database serves for several loads.
+            // It may exist already: one database serves several loads.
             if !matches!(
-                hand.commit(ops, None).await,
+                context.commit(ops, None).await,
                 Ok(()) | Err(StoreError::Conflict)
             ) {
                 return Err("the subscriptions cannot be made".into());
@@ -114,23 +116,23 @@ impl Load {
         let shared = format!("{name}-shared");
         for writer in 0..writers {
             let own = format!("{name}-{writer}");
-            running.spawn(write(hand.clone(), own, shared.clone()));
+            running.spawn(write(context.clone(), own, shared.clone()));
         }
-        running.spawn(carry(hand.clone()));
-        running.spawn(work(hand.clone(), name.to_owned()));
-        running.spawn(listen(hand.clone()));
+        running.spawn(deliver(context.clone()));
+        running.spawn(work(context.clone(), name.to_owned()));
+        running.spawn(acknowledge(context.clone()));
         Ok(Self {
             running,
-            stopped: hand.stopped,
+            stopped: context.stopped,
         })
     }
 
-    /// Lets everybody finish what is begun.
+    /// Lets all parts finish their current call.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for the end, which comes after [`Load::stop`] or when something is broken.
+    /// Waits for the end, which follows [`Load::stop`] or a broken invariant.
     pub(crate) async fn end(mut self) -> Result<(), Fault> {
         while let Some(ended) = self.running.join_next().await {
             ended??;
@@ -139,44 +141,44 @@ impl Load {
     }
 }
 
-/// What each part of the load holds.
+/// State shared by the parts of the load.
 #[derive(Clone)]
-struct Hand {
+struct LoadContext {
     store: Arc<dyn Store>,
-    tell: Sink,
+    sink: Sink,
     stopped: Arc<AtomicBool>,
 }
 
-impl Hand {
-    fn goes_on(&self) -> bool {
+impl LoadContext {
+    fn is_running(&self) -> bool {
         !self.stopped.load(Ordering::SeqCst)
     }
 
-    fn say(&self, fact: Fact) {
-        (self.tell)(fact);
+    fn report(&self, fact: Fact) {
+        (self.sink)(fact);
     }
 
-    /// Says what is broken, and ends this part of the load.
-    fn broken(&self, how: String) -> Fault {
-        self.say(Fact::Broken { how: how.clone() });
+    /// Reports a broken invariant, and ends this part of the load.
+    fn report_broken(&self, how: String) -> Fault {
+        self.report(Fact::Broken { how: how.clone() });
         how.into()
     }
 
-    /// Notes that the store refuses for the moment, and waits for the next.
-    async fn refused(&self, error: &StoreError) {
-        self.say(Fact::Refused {
+    /// Reports a transient error, and waits for the next attempt.
+    async fn report_and_wait(&self, error: &StoreError) {
+        self.report(Fact::Refused {
             why: error.to_string(),
         });
-        // A store that fails at once would be asked without end.
+        // Without a pause a store that fails at once would be called in a busy loop.
         let mut pace = tokio::time::interval(Duration::from_millis(2));
         pace.tick().await;
         pace.tick().await;
     }
 
-    /// Commits, again and again while the store refuses. Every attempt has a name of its own: an
-    /// error promises that nothing was written, so the next attempt must not meet the last one.
+    /// Commits, retrying transient errors. Every attempt has a new commit id: an error promises that nothing was
+    /// written, so the next attempt must not conflict with the last one.
     async fn commit(&self, ops: Vec<Op>, fence: Option<Fence>) -> Result<(), StoreError> {
-        patiently!(self, {
+        retry_transient!(self, {
             let commit = Commit {
                 id: RandomIds.next(now()),
                 at: now(),
@@ -188,10 +190,9 @@ impl Hand {
         })
     }
 
-    /// The same for a task that is begun as it is made: claims one piece of work along with it, and says
-    /// which.
-    async fn commit_and_claim(&self, ops: Vec<Op>, wish: &WorkClaim) -> Result<(), StoreError> {
-        let items = patiently!(self, {
+    /// The same with direct dispatch: claims one work item in the commit, and reports it.
+    async fn commit_and_claim(&self, ops: Vec<Op>, claim: &WorkClaim) -> Result<(), StoreError> {
+        let items = retry_transient!(self, {
             let commit = Commit {
                 id: RandomIds.next(now()),
                 at: now(),
@@ -199,10 +200,10 @@ impl Hand {
                 epoch: None,
                 ops: ops.clone(),
             };
-            self.store.commit_and_claim(commit, wish)
+            self.store.commit_and_claim(commit, claim)
         })?;
         for item in items {
-            self.say(Fact::Claimed {
+            self.report(Fact::Claimed {
                 task: item.task_id.to_string(),
                 claim: item.claim,
             });
@@ -211,14 +212,14 @@ impl Hand {
     }
 }
 
-/// A wish for one piece of work, which is never over.
-fn one_for(node: &str) -> Result<WorkClaim, Fault> {
+/// Claim for one work item, with a lease that never ends.
+fn single_claim(node: &str) -> Result<WorkClaim, Fault> {
     Ok(WorkClaim {
         node: node.to_owned(),
         wanted: vec![(AgentId::new("agent")?, 1)],
         now: now(),
-        lease: LONG,
-        running: Vec::new(),
+        lease: LEASE,
+        running_claims: Vec::new(),
         shares: RunShares::default(),
     })
 }
@@ -228,17 +229,17 @@ fn subscription(id: &str) -> Result<Subscription, Fault> {
         id: SubscriptionId::new(id)?,
         owner: PrincipalId::new("owner")?,
         patterns: vec![TopicPattern::new("**")?],
-        allowed: None,
+        allowed_patterns: None,
         state: SubscriptionState::Active,
-        about: None,
+        dialect_data: None,
         created_at: now(),
         expires_at: None,
         revision: 1,
     })
 }
 
-/// Everything that takes a task to this revision.
-fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
+/// Operations that take a task to this revision.
+fn ops_for_revision(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
     let task_id = TaskId::new(id)?;
     let text = text(id, revision);
     let count = u32::try_from(revision)?;
@@ -250,15 +251,15 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         state: TaskState::Working,
         priority: Priority::Normal,
         metadata: None,
-        status: Some(message(&text)),
+        status_message: Some(message(&text)),
         created_at: now(),
         updated_at: now(),
         finished_at: None,
         revision,
         seq: revision,
-        messages: count,
-        artifacts: 1,
-        pushes: 0,
+        message_count: count,
+        artifact_count: 1,
+        push_count: 0,
     };
     let artifact_id = ArtifactId::new("a")?;
     let artifact = Artifact::new(artifact_id.clone(), "a").with_part(Part::text(&text));
@@ -267,11 +268,11 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         id: DeliveryId::new(&text)?,
         channel: CHANNEL.to_owned(),
         key: text.clone(),
-        // Half of the tasks want their entries one after another.
+        // Half of the tasks have grouped entries.
         group: id.len().is_multiple_of(2).then(|| id.to_owned()),
         owner: PrincipalId::new("owner")?,
         subject: Some(subject.clone()),
-        payload: Json::of(&text)?,
+        payload: VerbatimJson::from_value(&text)?,
         created_at: now(),
         due_at: now(),
         attempt: 0,
@@ -285,7 +286,7 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         body: SignalBody::Event(subject.clone(), revision),
     };
     let mut ops = vec![
-        Op::Claim(ClaimKey {
+        Op::ClaimKey(IdempotencyClaim {
             key: text.clone(),
             value: revision.to_string(),
             expires_at: much_later(),
@@ -308,16 +309,16 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         Op::PutArtifact {
             task_id: task_id.clone(),
             artifact_id,
-            artifact: Packed::pack(artifact).0,
+            artifact: Offloaded::offload(artifact).0,
         },
-        Op::Enqueue(Box::new(entry)),
+        Op::EnqueueOutbox(Box::new(entry)),
         Op::Publish {
             signal: Box::new(signal),
             to: vec![SubscriptionId::new(KEEPS)?, SubscriptionId::new(ACKS)?],
         },
     ];
     if revision == 1 {
-        ops.push(Op::QueueWork {
+        ops.push(Op::EnqueueWork {
             task_id,
             agent: AgentId::new("agent")?,
             owner: WorkOwner {
@@ -335,70 +336,72 @@ fn step(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
     Ok(ops)
 }
 
-/// Writes tasks of its own, which nobody else touches, and the shared one, which everybody does.
-/// Every other task of its own is claimed for as it is made.
-async fn write(hand: Hand, own: String, shared: String) -> Result<(), Fault> {
-    let wish = one_for(&own)?;
+/// Writes tasks of its own, and the shared one, which all writers update. Every other task of its own is created
+/// with a claim.
+async fn write(context: LoadContext, own: String, shared: String) -> Result<(), Fault> {
+    let claim = single_claim(&own)?;
     for number in 0_u64.. {
         let id = format!("{own}-{number}");
-        for revision in 1..=LENGTH {
-            if !hand.goes_on() {
+        for revision in 1..=REVISIONS_PER_TASK {
+            if !context.is_running() {
                 return Ok(());
             }
-            let ops = step(&id, revision)?;
+            let ops = ops_for_revision(&id, revision)?;
             let written = if revision == 1 && number.is_multiple_of(2) {
-                hand.commit_and_claim(ops, &wish).await
+                context.commit_and_claim(ops, &claim).await
             } else {
-                hand.commit(ops, None).await
+                context.commit(ops, None).await
             };
             match written {
-                Ok(()) => hand.say(Fact::Wrote {
+                Ok(()) => context.report(Fact::Wrote {
                     task: id.clone(),
                     revision,
                 }),
                 Err(error) if error.is_transient() => return Ok(()),
-                // Nobody else writes this task: it met an attempt of its own that was said to
-                // have failed.
-                Err(error) => return Err(hand.broken(format!("{id} {revision}: {error:?}"))),
+                // No other writer writes this task: it conflicts with an attempt of its own that was reported
+                // as failed.
+                Err(error) => {
+                    return Err(context.report_broken(format!("{id} {revision}: {error:?}")));
+                }
             }
-            write_shared(&hand, &shared).await?;
+            write_shared(&context, &shared).await?;
         }
     }
     Ok(())
 }
 
-async fn write_shared(hand: &Hand, id: &str) -> Result<(), Fault> {
+async fn write_shared(context: &LoadContext, id: &str) -> Result<(), Fault> {
     let task_id = TaskId::new(id)?;
-    let revision = match patiently!(hand, hand.store.task(&task_id)) {
+    let revision = match retry_transient!(context, context.store.task(&task_id)) {
         Ok(task) => task.map_or(0, |task| task.revision) + 1,
         Err(error) if error.is_transient() => return Ok(()),
-        Err(error) => return Err(hand.broken(format!("{id}: {error:?}"))),
+        Err(error) => return Err(context.report_broken(format!("{id}: {error:?}"))),
     };
-    match hand.commit(step(id, revision)?, None).await {
-        Ok(()) => hand.say(Fact::Wrote {
+    match context.commit(ops_for_revision(id, revision)?, None).await {
+        Ok(()) => context.report(Fact::Wrote {
             task: id.to_owned(),
             revision,
         }),
-        Err(StoreError::Conflict | StoreError::Claimed { .. }) => {}
+        Err(StoreError::Conflict | StoreError::KeyTaken { .. }) => {}
         Err(error) if error.is_transient() => {}
-        Err(error) => return Err(hand.broken(format!("{id} {revision}: {error:?}"))),
+        Err(error) => return Err(context.report_broken(format!("{id} {revision}: {error:?}"))),
     }
     Ok(())
 }
 
-/// Carries what is due, and forgets to settle every third.
-async fn carry(hand: Hand) -> Result<(), Fault> {
+/// Delivers due entries, and leaves every third unsettled.
+async fn deliver(context: LoadContext) -> Result<(), Fault> {
     let channels = [CHANNEL.to_owned()];
     let mut count = 0_u64;
-    while hand.goes_on() {
-        let claimed = patiently!(
-            hand,
-            hand.store.claim_outbox(&OutboxClaim {
+    while context.is_running() {
+        let claimed = retry_transient!(
+            context,
+            context.store.claim_outbox(&OutboxClaim {
                 channels: channels.to_vec(),
                 now: now(),
-                hold: LONG,
+                lease: LEASE,
                 limit: 4,
-                carrying: Vec::new(),
+                in_flight: Vec::new(),
             })
         );
         let entries = claimed.unwrap_or_default();
@@ -407,19 +410,22 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
             if count.is_multiple_of(3) {
                 continue;
             }
-            let done = &Settlement::Delivered;
-            let settled = patiently!(
-                hand,
-                hand.store
+            let done = &DeliveryResult::Delivered;
+            let settled = retry_transient!(
+                context,
+                context
+                    .store
                     .settle_outbox(&entry.id, entry.attempt, done, now())
             );
             match settled {
-                Ok(true) => hand.say(Fact::Delivered {
+                Ok(true) => context.report(Fact::Delivered {
                     key: entry.key.clone(),
                 }),
-                Ok(false) => return Err(hand.broken(format!("{} is lost", entry.key))),
+                Ok(false) => return Err(context.report_broken(format!("{} is lost", entry.key))),
                 Err(error) if error.is_transient() => return Ok(()),
-                Err(error) => return Err(hand.broken(format!("{}: {error:?}", entry.key))),
+                Err(error) => {
+                    return Err(context.report_broken(format!("{}: {error:?}", entry.key)));
+                }
             }
         }
         if entries.is_empty() {
@@ -429,15 +435,15 @@ async fn carry(hand: Hand) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Claims work, and ends every second piece of it under its fence.
-async fn work(hand: Hand, node: String) -> Result<(), Fault> {
-    let wish = one_for(&node)?;
+/// Claims work, and dequeues every second item under its fence.
+async fn work(context: LoadContext, node: String) -> Result<(), Fault> {
+    let claim = single_claim(&node)?;
     let mut count = 0_u64;
-    while hand.goes_on() {
-        let claimed = patiently!(hand, hand.store.claim_work(&wish));
+    while context.is_running() {
+        let claimed = retry_transient!(context, context.store.claim_work(&claim));
         let items: Vec<WorkItem> = claimed.unwrap_or_default();
         for item in &items {
-            hand.say(Fact::Claimed {
+            context.report(Fact::Claimed {
                 task: item.task_id.to_string(),
                 claim: item.claim,
             });
@@ -450,13 +456,15 @@ async fn work(hand: Hand, node: String) -> Result<(), Fault> {
                 node: node.clone(),
                 claim: item.claim,
             };
-            let ops = vec![Op::EndWork(item.task_id.clone())];
-            match hand.commit(ops, Some(fence)).await {
-                Ok(()) => hand.say(Fact::Ended {
+            let ops = vec![Op::DequeueWork(item.task_id.clone())];
+            match context.commit(ops, Some(fence)).await {
+                Ok(()) => context.report(Fact::Ended {
                     task: item.task_id.to_string(),
                 }),
                 Err(error) if error.is_transient() => return Ok(()),
-                Err(error) => return Err(hand.broken(format!("{}: {error:?}", item.task_id))),
+                Err(error) => {
+                    return Err(context.report_broken(format!("{}: {error:?}", item.task_id)));
+                }
             }
         }
         if items.is_empty() {
@@ -467,23 +475,23 @@ async fn work(hand: Hand, node: String) -> Result<(), Fault> {
 }
 
 /// Claims the signals of one subscription and acknowledges them.
-async fn listen(hand: Hand) -> Result<(), Fault> {
+async fn acknowledge(context: LoadContext) -> Result<(), Fault> {
     let id = SubscriptionId::new(ACKS)?;
     let waits = [Duration::from_secs(3_600)];
-    while hand.goes_on() {
-        let claimed = patiently!(hand, hand.store.claim_signals(&id, now(), &waits, 4));
+    while context.is_running() {
+        let claimed = retry_transient!(context, context.store.claim_signals(&id, now(), &waits, 4));
         let claimed = claimed.unwrap_or_default();
         for delivery in &claimed {
             let signals = [delivery.signal.id.clone()];
-            match patiently!(hand, hand.store.ack_signals(&id, &signals, now())) {
-                Ok(acked) if acked == [Acked::Now] => hand.say(Fact::Acked {
+            match retry_transient!(context, context.store.ack_signals(&id, &signals, now())) {
+                Ok(acked) if acked == [AckOutcome::Acknowledged] => context.report(Fact::Acked {
                     signal: delivery.signal.id.to_string(),
                 }),
-                // It was just claimed, so it was due: an attempt that was said to have failed
-                // has acknowledged it.
-                Ok(acked) => return Err(hand.broken(format!("{:?}: {acked:?}", signals))),
+                // It was just claimed, so it was due: an attempt that was reported as failed has
+                // acknowledged it.
+                Ok(acked) => return Err(context.report_broken(format!("{:?}: {acked:?}", signals))),
                 Err(error) if error.is_transient() => return Ok(()),
-                Err(error) => return Err(hand.broken(format!("{id}: {error:?}"))),
+                Err(error) => return Err(context.report_broken(format!("{id}: {error:?}"))),
             }
         }
         if claimed.is_empty() {

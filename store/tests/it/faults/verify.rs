@@ -1,13 +1,14 @@
-//! Looks at a store after a fault: is everything there that was acknowledged, and nothing by halves?
+//! Verifies a store after a fault: everything acknowledged is present, and nothing is partial.
 
 use super::facts::Fact;
 use super::load::{ACKS, CHANNEL, KEEPS, blob, message, now, text};
-use crate::make::{
-    all_tasks, carry_wish, commit, long_after, made, of_task, signal_id, sub_id, task_id, wish,
+use crate::builders::{
+    all_tasks, commit, long_after, outbox_claim, report_artifact, signal_id, sub_id, task_id,
+    task_subject, work_claim,
 };
 use interzone_hub::ports::{Op, Store};
 use interzone_hub::{
-    EventBody, OutboxEntry, Settlement, SignalDelivery, Task, TaskCursor, TaskQuery,
+    DeliveryResult, EventBody, OutboxEntry, SignalDelivery, Task, TaskCursor, TaskQuery,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,18 +16,18 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 impl Fact {
-    /// Reads a line; a line that was cut off by a kill is nothing.
+    /// Parses a line; `None` for a line that was truncated by a kill.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         if line == "done" {
             return Some(Self::Done);
         }
-        let (word, rest) = line.split_once(' ')?;
-        let text = rest.to_owned();
+        let (kind, argument) = line.split_once(' ')?;
+        let text = argument.to_owned();
         let numbered = || {
-            let (number, name) = rest.split_once(' ')?;
+            let (number, name) = argument.split_once(' ')?;
             Some((number.parse().ok()?, name.to_owned()))
         };
-        Some(match word {
+        Some(match kind {
             "wrote" => numbered().map(|(revision, task)| Self::Wrote { task, revision })?,
             "claimed" => numbered().map(|(claim, task)| Self::Claimed { task, claim })?,
             "delivered" => Self::Delivered { key: text },
@@ -39,26 +40,26 @@ impl Fact {
     }
 }
 
-/// How much may have been done without anybody having been told.
+/// Number of writes that may be done without having been reported.
 #[derive(Clone, Copy)]
-pub(crate) struct Untold {
-    /// Commits to tasks: one for each writer that was killed.
+pub(crate) struct UnreportedLimit {
+    /// Commits to tasks: one for each killed writer.
     pub(crate) commits: usize,
-    /// Settled entries, ended work and acknowledged signals: one of each for each kill.
+    /// Settled entries, dequeued work and acknowledged signals: one of each per kill.
     pub(crate) others: usize,
 }
 
-impl Untold {
-    /// Nobody was killed: everything was told.
-    pub(crate) const NOTHING: Self = Self {
+impl UnreportedLimit {
+    /// No process was killed: everything was reported.
+    pub(crate) const NONE: Self = Self {
         commits: 0,
         others: 0,
     };
 }
 
-/// All that was told about one database, over any number of faults.
+/// All facts reported about one database, over any number of faults.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct FactLog {
     revisions: HashMap<String, u64>,
     delivered: HashSet<String>,
     acked: HashSet<String>,
@@ -68,16 +69,16 @@ pub(crate) struct Told {
     pub(crate) count: usize,
 }
 
-impl Told {
-    pub(crate) fn note(&mut self, fact: Fact) {
+impl FactLog {
+    pub(crate) fn record(&mut self, fact: Fact) {
         self.count += 1;
         match fact {
             Fact::Wrote { task, revision } => {
-                let known = self.revisions.entry(task).or_default();
-                *known = revision.max(*known);
+                let latest = self.revisions.entry(task).or_default();
+                *latest = revision.max(*latest);
             }
             Fact::Delivered { key } => {
-                assert!(!self.delivered.contains(&key), "{key} arrived twice");
+                assert!(!self.delivered.contains(&key), "{key} was delivered twice");
                 self.delivered.insert(key);
             }
             Fact::Acked { signal } => {
@@ -86,52 +87,57 @@ impl Told {
             }
             Fact::Claimed { task, claim } => {
                 let before = self.claims.insert(task.clone(), claim);
-                assert!(before.is_none(), "{task} was claimed while it was held");
+                assert!(before.is_none(), "{task} was claimed while it was leased");
             }
             Fact::Ended { task } => {
                 self.ended.insert(task);
             }
-            Fact::Refused { why } => self.refused.push(why),
-            Fact::Broken { how } => panic!("broken: {how}"),
+            Fact::Refused { why: reason } => self.refused.push(reason),
+            Fact::Broken { how: reason } => panic!("broken: {reason}"),
             Fact::Done => {}
         }
     }
 
-    /// Checks a store that nobody writes to. Afterwards it has nothing due, and this knows it.
-    pub(crate) async fn check(&mut self, shared: &Arc<dyn Store>, untold: Untold) {
+    /// Checks a store without writers. Afterwards nothing is due, and the log reflects that.
+    pub(crate) async fn check(&mut self, shared: &Arc<dyn Store>, unreported: UnreportedLimit) {
         let store = &**shared;
         store.check().await.unwrap();
-        let tasks = tasks(store).await;
-        let mut untold_commits = 0;
+        let tasks = all_stored_tasks(store).await;
+        let mut unreported_commits = 0;
         for task in &tasks {
-            whole(store, task).await;
-            let told = self.revisions.get(task.id.as_str()).copied().unwrap_or(0);
-            assert!(task.revision >= told, "{} lost {told}", task.id);
-            untold_commits += usize::try_from(task.revision - told).unwrap();
+            check_task(store, task).await;
+            let reported = self.revisions.get(task.id.as_str()).copied().unwrap_or(0);
+            assert!(task.revision >= reported, "{} lost {reported}", task.id);
+            unreported_commits += usize::try_from(task.revision - reported).unwrap();
             self.revisions.insert(task.id.to_string(), task.revision);
         }
         assert_eq!(tasks.len(), self.revisions.len(), "a task is lost");
         assert!(
-            untold_commits <= untold.commits,
-            "{untold_commits} more than told"
+            unreported_commits <= unreported.commits,
+            "{unreported_commits} more than reported"
         );
         let all: HashSet<String> = tasks
             .iter()
             .flat_map(|task| (1..=task.revision).map(|r| text(task.id.as_str(), r)))
             .collect();
-        self.check_outbox(shared, &all, untold.others).await;
-        self.check_signals(store, &all, untold.others).await;
-        self.check_work(store, &tasks, untold.others).await;
+        self.check_outbox(shared, &all, unreported.others).await;
+        self.check_signals(store, &all, unreported.others).await;
+        self.check_work(store, &tasks, unreported.others).await;
     }
 
     /// Every entry is due until it was settled, and none is due twice.
-    async fn check_outbox(&mut self, store: &Arc<dyn Store>, all: &HashSet<String>, untold: usize) {
+    async fn check_outbox(
+        &mut self,
+        store: &Arc<dyn Store>,
+        all: &HashSet<String>,
+        unreported: usize,
+    ) {
         let waiting = all.len() - self.delivered.len();
         let (depth, dead) = store.outbox_depth().await.unwrap();
         let depth = usize::try_from(depth).unwrap();
         assert_eq!(dead, 0);
         assert!(
-            depth <= waiting && waiting - depth <= untold,
+            depth <= waiting && waiting - depth <= unreported,
             "{depth} of {waiting}"
         );
         let mut due = HashSet::new();
@@ -150,26 +156,26 @@ impl Told {
             .iter()
             .filter(|key| !due.contains(*key) && !self.delivered.contains(*key))
             .collect();
-        assert!(lost.len() <= untold, "entries are lost: {lost:?}");
+        assert!(lost.len() <= unreported, "entries are lost: {lost:?}");
         self.delivered = all.clone();
     }
 
     /// Every commit's signal was delivered once, without a gap, in order.
-    async fn check_signals(&mut self, store: &dyn Store, all: &HashSet<String>, untold: usize) {
-        let kept = unacked(store, KEEPS).await;
-        let mut seen = HashSet::new();
+    async fn check_signals(&mut self, store: &dyn Store, all: &HashSet<String>, unreported: usize) {
+        let all_signals = unacked(store, KEEPS).await;
+        let mut ids = HashSet::new();
         let mut order: HashMap<String, u64> = HashMap::new();
-        for (expected, delivery) in (1..).zip(&kept) {
+        for (expected, delivery) in (1..).zip(&all_signals) {
             assert_eq!(delivery.seq, expected, "a number is missing or doubled");
             let id = delivery.signal.id.to_string();
             let (task, number) = id.rsplit_once('#').unwrap();
             let number = number.parse().unwrap();
             let before = order.insert(task.to_owned(), number).unwrap_or(0);
             assert_eq!(before + 1, number, "{id} is out of order");
-            assert!(seen.insert(id));
+            assert!(ids.insert(id));
         }
-        assert_eq!(seen.len(), all.len(), "signals are lost or made up");
-        assert!(seen.is_subset(all));
+        assert_eq!(ids.len(), all.len(), "signals are lost or unknown");
+        assert!(ids.is_subset(all));
 
         let left = unacked(store, ACKS).await;
         let numbers: HashSet<u64> = left.iter().map(|delivery| delivery.seq).collect();
@@ -177,21 +183,21 @@ impl Told {
         let left: HashSet<String> = left.iter().map(|d| d.signal.id.to_string()).collect();
         assert!(left.is_disjoint(&self.acked), "acknowledged and due again");
         let missing = all.len() - left.len() - self.acked.len();
-        assert!(missing <= untold, "{missing} signals are lost");
+        assert!(missing <= unreported, "{missing} signals are lost");
         let ids: Vec<_> = left.iter().map(|id| signal_id(id)).collect();
         let acked = store.ack_signals(&sub_id(ACKS), &ids, now()).await.unwrap();
         assert!(
             acked
                 .iter()
-                .all(|acked| *acked == interzone_hub::Acked::Now)
+                .all(|acked| *acked == interzone_hub::AckOutcome::Acknowledged)
         );
         self.acked = all.clone();
     }
 
-    /// All work is there until it was ended, and claims get higher numbers than before.
-    async fn check_work(&mut self, store: &dyn Store, tasks: &[Task], untold: usize) {
+    /// All work is queued until it was dequeued, and claim numbers rise.
+    async fn check_work(&mut self, store: &dyn Store, tasks: &[Task], unreported: usize) {
         let items = store
-            .claim_work(&wish("verifier", 1_000_000, long_after()))
+            .claim_work(&work_claim("verifier", 1_000_000, long_after()))
             .await
             .unwrap();
         let mut claimed = HashSet::new();
@@ -200,11 +206,11 @@ impl Told {
             assert!(!self.ended.contains(&task), "{task} was ended");
             let before = self.claims.get(&task).copied().unwrap_or(0);
             assert!(item.claim > before, "{task}: {} after {before}", item.claim);
-            // Where everything was told, a claim that nobody heard of is one that was lost.
-            let told = 1 + u32::from(before > 0);
+            // Where everything was reported, an unreported claim is a lost one.
+            let expected_attempt = 1 + u32::from(before > 0);
             assert!(
-                untold > 0 || item.attempt == told,
-                "{task} was claimed {} times, this one included, and not {told}",
+                unreported > 0 || item.attempt == expected_attempt,
+                "{task} was claimed {} times, this one included, and not {expected_attempt}",
                 item.attempt
             );
             assert!(claimed.insert(task));
@@ -214,30 +220,33 @@ impl Told {
             .map(|task| task.id.to_string())
             .filter(|id| !claimed.contains(id) && !self.ended.contains(id))
             .collect();
-        assert!(lost.len() <= untold, "work is lost: {lost:?}");
+        assert!(lost.len() <= unreported, "work is lost: {lost:?}");
         self.ended = tasks.iter().map(|task| task.id.to_string()).collect();
-        let ops = items.into_iter().map(|i| Op::EndWork(i.task_id)).collect();
+        let ops = items
+            .into_iter()
+            .map(|i| Op::DequeueWork(i.task_id))
+            .collect();
         store.commit(commit(ops)).await.unwrap();
     }
 }
 
-/// Claims all that is due, long after every hold, and settles it, until nothing is left.
+/// Claims all due entries, long after every lease, and settles them, until none is left.
 async fn drain(store: &Arc<dyn Store>) -> Vec<OutboxEntry> {
     let channels = [CHANNEL.to_owned()];
-    let (now, until) = (long_after(), long_after().after(Duration::from_secs(60)));
+    let (now, until) = (long_after(), long_after().plus(Duration::from_secs(60)));
     let mut all = Vec::new();
     loop {
-        let wish = carry_wish(&channels, now, until, 100);
-        let entries = store.claim_outbox(&wish).await.unwrap();
+        let claim = outbox_claim(&channels, now, until, 100);
+        let entries = store.claim_outbox(&claim).await.unwrap();
         if entries.is_empty() {
             return all;
         }
-        // Together, so that they share what it costs to make them durable.
+        // Concurrently, so that they share the cost of a durable commit.
         let mut settling = JoinSet::new();
         for entry in &entries {
             let (store, id, attempt) = (store.clone(), entry.id.clone(), entry.attempt);
             settling.spawn(async move {
-                let arrived = Settlement::Delivered;
+                let arrived = DeliveryResult::Delivered;
                 store.settle_outbox(&id, attempt, &arrived, now).await
             });
         }
@@ -249,7 +258,7 @@ async fn drain(store: &Arc<dyn Store>) -> Vec<OutboxEntry> {
 }
 
 /// All tasks, page by page.
-async fn tasks(store: &dyn Store) -> Vec<Task> {
+async fn all_stored_tasks(store: &dyn Store) -> Vec<Task> {
     let mut query = TaskQuery {
         limit: 500,
         ..all_tasks()
@@ -269,17 +278,21 @@ async fn tasks(store: &dyn Store) -> Vec<Task> {
     all
 }
 
-/// Checks that a task has all that its revision says, and nothing of the next.
-async fn whole(store: &dyn Store, task: &Task) {
+/// Checks that a task has everything of its revision, and nothing of the next.
+async fn check_task(store: &dyn Store, task: &Task) {
     let id = task.id.as_str();
     let count = u32::try_from(task.revision).unwrap();
-    assert_eq!((task.seq, task.messages), (task.revision, count), "{id}");
+    assert_eq!(
+        (task.seq, task.message_count),
+        (task.revision, count),
+        "{id}"
+    );
     let texts: Vec<String> = (1..=task.revision).map(|r| text(id, r)).collect();
-    assert_eq!(task.status, Some(message(texts.last().unwrap())));
+    assert_eq!(task.status_message, Some(message(texts.last().unwrap())));
     let messages = store.messages(&task.id, 0..u32::MAX).await.unwrap();
     let expected: Vec<_> = texts.iter().map(|text| message(text)).collect();
     assert_eq!(messages, expected, "{id}");
-    let events = store.events(&of_task(id), 0, 1_000_000).await.unwrap();
+    let events = store.events(&task_subject(id), 0, 1_000_000).await.unwrap();
     assert_eq!(events.len(), texts.len(), "{id}");
     for ((seq, event), text) in (1..).zip(&events).zip(&texts) {
         assert_eq!(event.seq, seq, "{id}");
@@ -288,23 +301,26 @@ async fn whole(store: &dyn Store, task: &Task) {
     }
     let artifacts = store.artifacts(&task.id).await.unwrap();
     assert_eq!(artifacts.len(), 1, "{id}");
-    let expected = made("a", texts.last().unwrap());
-    let parts = |packed: &interzone_hub::Packed<interzone_protocol::vocab::Artifact>| {
-        packed.without_large().parts().to_vec()
+    let expected = report_artifact("a", texts.last().unwrap());
+    let parts = |packed: &interzone_hub::Offloaded<interzone_protocol::vocab::Artifact>| {
+        packed.inline().parts().to_vec()
     };
     assert_eq!(parts(&artifacts[0]), parts(&expected), "{id}");
     let blob = blob(id);
-    let known = store.blobs(&[blob.id]).await.unwrap();
-    assert_eq!(known.get(&blob.id), Some(&blob.bytes), "{id}");
+    let stored = store.blobs(&[blob.id]).await.unwrap();
+    assert_eq!(stored.get(&blob.id), Some(&blob.bytes), "{id}");
     for revision in [1, task.revision, task.revision + 1] {
-        let taken = store.claimed(&text(id, revision), now()).await.unwrap();
+        let taken = store
+            .claimed_value(&text(id, revision), now())
+            .await
+            .unwrap();
         let expected = (revision <= task.revision).then(|| revision.to_string());
         assert_eq!(taken, expected, "{id}");
     }
     assert_eq!(task_id(id), task.id);
 }
 
-/// All deliveries that a subscription has not acknowledged, page by page.
+/// All unacknowledged deliveries of a subscription, page by page.
 async fn unacked(store: &dyn Store, id: &str) -> Vec<SignalDelivery> {
     let mut all: Vec<SignalDelivery> = Vec::new();
     loop {

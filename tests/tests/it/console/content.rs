@@ -1,21 +1,21 @@
-//! What is shown of what was said: to whom, and how.
+//! Display of task content: escaping, scopes, downloads and event streams.
 
-use super::{CONTENT_SCOPE, Place};
+use super::{CONTENT_SCOPE, ConsoleFixture};
 use futures_util::StreamExt;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use interzone_execution::OPERATE_SCOPE;
-use interzone_hub::Output;
+use interzone_hub::TurnOutput;
 use interzone_protocol::vocab::{Artifact, ArtifactId, Part};
 use std::time::Duration;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
 
-/// A task with a hostile question, an answer in pieces, and a file.
-async fn told(place: &Place) -> String {
-    let task = place.task("bert<b>", HOSTILE).await;
-    let (run, turn) = place.run().await;
+/// Creates a task with a hostile question, a streamed answer and a file.
+async fn create_task_with_content(place: &ConsoleFixture) -> String {
+    let task = place.create_task("bert<b>", HOSTILE).await;
+    let (run, turn) = place.claim_and_start().await;
     run.text("こんにちは ").await.unwrap();
     run.text("the-secret-answer").await.unwrap();
     run.status("the-secret-status").await.unwrap();
@@ -27,19 +27,19 @@ async fn told(place: &Place) -> String {
     let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "the-secret-file")
         .with_parts(vec![page, picture]);
     run.artifact(artifact, false, true).await.unwrap();
-    let outcome = interzone_hub::Outcome::Completed {
+    let outcome = interzone_hub::TurnOutcome::Completed {
         message: None,
         direct: false,
     };
-    run.end(&turn, outcome).await.unwrap();
+    run.complete(&turn, outcome).await.unwrap();
     task.id.to_string()
 }
 
 #[tokio::test]
-async fn content_is_text_and_nothing_else() {
-    let place = Place::new().await;
-    let id = told(&place).await;
-    let cookie = place.by_link().await;
+async fn content_is_html_escaped() {
+    let place = ConsoleFixture::new().await;
+    let id = create_task_with_content(&place).await;
+    let cookie = place.sign_in_by_link().await;
     let search = format!("/console/search?q={}", "%3Cscript%3Ealert(1)%3C/script%3E");
     let owner = "/console/tasks?owner=%22%3E%3Cscript%3E";
     for path in [
@@ -71,23 +71,23 @@ async fn content_is_text_and_nothing_else() {
         assert!(!page.contains("bert<b>"), "{path}: {page}");
     }
     let page = place.page(&format!("/console/tasks/{id}"), &cookie).await;
-    for word in [
+    for expected in [
         "&lt;script&gt;alert(1)",
         "the-secret-answer",
         "the-secret-status",
         "the-secret-file",
         "こんにちは",
-        "Answer grew by",
+        "Answer extended by",
     ] {
-        assert!(page.contains(word), "{word}: {page}");
+        assert!(page.contains(expected), "{expected}: {page}");
     }
 }
 
 #[tokio::test]
-async fn the_name_of_a_file_is_said_once() {
-    let place = Place::new().await;
-    let task = place.task("bert", "hello").await;
-    let (run, turn) = place.run().await;
+async fn file_name_is_shown_once() {
+    let place = ConsoleFixture::new().await;
+    let task = place.create_task("bert", "hello").await;
+    let (run, turn) = place.claim_and_start().await;
     let file = Part::file("aGk=")
         .with_filename("report.txt")
         .with_media_type("text/plain");
@@ -95,12 +95,12 @@ async fn the_name_of_a_file_is_said_once() {
     let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "report.txt");
     let artifact = artifact.with_parts(vec![file, other]);
     run.artifact(artifact, false, true).await.unwrap();
-    let outcome = interzone_hub::Outcome::Completed {
+    let outcome = interzone_hub::TurnOutcome::Completed {
         message: None,
         direct: false,
     };
-    run.end(&turn, outcome).await.unwrap();
-    let cookie = place.by_link().await;
+    run.complete(&turn, outcome).await.unwrap();
+    let cookie = place.sign_in_by_link().await;
     let page = place
         .page(&format!("/console/tasks/{}", task.id), &cookie)
         .await;
@@ -111,13 +111,13 @@ async fn the_name_of_a_file_is_said_once() {
 }
 
 #[tokio::test]
-async fn content_is_for_those_who_may_see_it() {
-    let place = Place::new().await;
-    let id = told(&place).await;
-    let cookie = place.by_issuer(&[OPERATE_SCOPE]).await;
+async fn content_requires_content_scope() {
+    let place = ConsoleFixture::new().await;
+    let id = create_task_with_content(&place).await;
+    let cookie = place.sign_in_at_issuer(&[OPERATE_SCOPE]).await;
     let page = place.page(&format!("/console/tasks/{id}"), &cookie).await;
-    for word in ["the-secret", "こんにちは", "alert(1)", "Download"] {
-        assert!(!page.contains(word), "{word}: {page}");
+    for secret in ["the-secret", "こんにちは", "alert(1)", "Download"] {
+        assert!(!page.contains(secret), "{secret}: {page}");
     }
     assert!(
         page.contains("hidden") && page.contains("text/html"),
@@ -134,24 +134,24 @@ async fn content_is_for_those_who_may_see_it() {
 }
 
 #[tokio::test]
-async fn files_are_downloads_and_never_pages() {
-    let place = Place::new().await;
-    let id = told(&place).await;
-    let cookie = place.by_link().await;
-    let get = async |rest: &str| {
-        let path = format!("/console/tasks/{id}/files/{rest}");
+async fn files_are_served_as_downloads() {
+    let place = ConsoleFixture::new().await;
+    let id = create_task_with_content(&place).await;
+    let cookie = place.sign_in_by_link().await;
+    let get = async |path: &str| {
+        let path = format!("/console/tasks/{id}/files/{path}");
         place.get(&path, &cookie).await
     };
     for path in ["artifact/0/0", "artifact/0/0?inline"] {
         let answer = get(path).await;
         assert_eq!(answer.headers[CONTENT_TYPE], "application/octet-stream");
-        let way = answer.headers[CONTENT_DISPOSITION]
+        let disposition = answer.headers[CONTENT_DISPOSITION]
             .to_str()
             .unwrap()
             .to_owned();
         assert!(
-            way.starts_with("attachment;") && !way.contains('"'),
-            "{way}"
+            disposition.starts_with("attachment;") && !disposition.contains('"'),
+            "{disposition}"
         );
         let policy = answer.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.contains("sandbox"), "{policy}");
@@ -172,34 +172,34 @@ async fn files_are_downloads_and_never_pages() {
 }
 
 #[tokio::test]
-async fn changes_are_told_without_content() {
-    let place = Place::new().await;
+async fn change_events_have_no_content() {
+    let place = ConsoleFixture::new().await;
     let running = tokio::spawn(place.console.clone().run(place.stop.clone()));
-    let cookie = place.by_link().await;
+    let cookie = place.sign_in_by_link().await;
     let answer = place.get("/console/events", &cookie).await;
     assert_eq!(answer.headers[CONTENT_TYPE], "text/event-stream");
     let mut data = answer.body.into_data_stream();
     let mut text = String::new();
     let mut number = 0;
     let mut again = tokio::time::interval(Duration::from_millis(200));
-    let heard = async {
-        // What happened before somebody looked is on the page, so it may take another change.
+    let received = async {
+        // Changes before the stream was opened are on the page, so it may take another change.
         while !text.contains("\"owner\":\"bert\"") {
             tokio::select! {
                 piece = data.next() => {
-                    let piece = piece.expect("it goes on").unwrap();
+                    let piece = piece.expect("the stream continues").unwrap();
                     text += std::str::from_utf8(&piece).unwrap();
                 }
                 _ = again.tick() => {
                     number += 1;
-                    place.task("bert", &format!("the-secret-{number}")).await;
+                    place.create_task("bert", &format!("the-secret-{number}")).await;
                 }
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), heard)
+    tokio::time::timeout(Duration::from_secs(20), received)
         .await
-        .expect("news");
+        .expect("a change before the timeout");
     assert!(text.contains("event: changes"), "{text}");
     assert!(!text.contains("the-secret"), "{text}");
     place.stop.cancel();
@@ -207,35 +207,39 @@ async fn changes_are_told_without_content() {
 }
 
 #[tokio::test]
-async fn nobody_takes_all_the_places_of_those_who_look() {
-    let place = Place::new().await;
-    let (many, other) = (place.by_link().await, place.by_link().await);
+async fn event_streams_per_session_are_limited() {
+    let place = ConsoleFixture::new().await;
+    let (many, other) = (place.sign_in_by_link().await, place.sign_in_by_link().await);
     let mut windows = Vec::new();
     for _ in 0..40 {
         let answer = place.get("/console/events", &many).await;
-        assert_eq!(answer.status, StatusCode::OK, "the newest is always told");
+        assert_eq!(answer.status, StatusCode::OK, "the newest is accepted");
         windows.push(answer);
     }
     let theirs = place.get("/console/events", &other).await;
-    assert_eq!(theirs.status, StatusCode::OK, "others get their place");
-    // The windows that were opened first are told that they are not told any more, and that is their end.
-    let kept = windows.split_off(36);
+    assert_eq!(
+        theirs.status,
+        StatusCode::OK,
+        "other sessions are unaffected"
+    );
+    // The oldest streams get a final event and end.
+    let newest = windows.split_off(36);
     for window in windows {
         let text = tokio::time::timeout(Duration::from_secs(10), window.text()).await;
-        let text = text.expect("it is over");
+        let text = text.expect("the stream ends");
         assert!(text.ends_with("event: aside\ndata: {}\n\n"), "{text}");
     }
-    // The others go on until the zone stops.
+    // The others continue until shutdown.
     place.stop.cancel();
-    for window in kept.into_iter().chain([theirs]) {
+    for window in newest.into_iter().chain([theirs]) {
         assert_eq!(window.text().await, "retry: 3000\n\n");
     }
 }
 
 #[tokio::test]
-async fn an_address_that_fits_nothing_is_answered_by_a_page_of_ours() {
-    let place = Place::new().await;
-    let cookies = place.by_link().await;
+async fn invalid_paths_get_the_console_404_page() {
+    let place = ConsoleFixture::new().await;
+    let cookies = place.sign_in_by_link().await;
     for path in [
         "/console/tasks/%ff",
         "/console/tasks/x/files/message/abc/0",
@@ -248,6 +252,6 @@ async fn an_address_that_fits_nothing_is_answered_by_a_page_of_ours() {
             "{path}"
         );
         let text = answer.text().await;
-        assert!(text.contains("Nothing here"), "{path}: {text}");
+        assert!(text.contains("Not found"), "{path}: {text}");
     }
 }

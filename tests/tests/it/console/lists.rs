@@ -1,11 +1,11 @@
-//! Finding one among many.
+//! Task lists, filters, search and dead letters.
 
-use super::{Place, URL, form_token};
+use super::{ConsoleFixture, URL, form_token};
 use http::StatusCode;
-use interzone_edge::issuer::{Grant, NewClient};
-use interzone_hub::ports::{DeadLetterQuery, Pair};
-use interzone_hub::{Caller, NewEntry, NewTask, RetryPolicy};
-use interzone_protocol::vocab::{Json, Message, PrincipalId};
+use interzone_edge::issuer::{GrantType, NewOAuthClient};
+use interzone_hub::ports::{DeadLetterQuery, RequestLogEntry};
+use interzone_hub::{Caller, NewOutboxEntry, NewTask, RetryPolicy};
+use interzone_protocol::vocab::{Message, PrincipalId, VerbatimJson};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ fn rows(page: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_owner_is_shown_by_the_name_that_its_client_has() {
-    let place = Place::new().await;
-    let new = NewClient {
+async fn task_owner_is_shown_by_client_name() {
+    let place = ConsoleFixture::new().await;
+    let new = NewOAuthClient {
         id: Some("client-1".to_owned()),
         name: "Reports <b>".to_owned(),
         scopes: vec!["acp:tasks:read".to_owned()],
-        grants: vec![Grant::ClientCredentials],
-        ..NewClient::default()
+        grants: vec![GrantType::ClientCredentials],
+        ..NewOAuthClient::default()
     };
     place.clients.add(new).await.unwrap();
-    let theirs = place.task("client-1", "hello").await;
-    place.task("somebody-else", "hello").await;
-    let cookie = place.by_link().await;
+    let theirs = place.create_task("client-1", "hello").await;
+    place.create_task("other-client", "hello").await;
+    let cookie = place.sign_in_by_link().await;
     let one = format!("/console/tasks/{}", theirs.id);
     for path in ["/console", "/console/tasks", &one] {
         let page = place.page(path, &cookie).await;
@@ -38,58 +38,58 @@ async fn an_owner_is_shown_by_the_name_that_its_client_has() {
         );
     }
     let page = place.page("/console/tasks", &cookie).await;
-    assert!(page.contains(">somebody-else<"), "{page}");
-    // It is found by its id, and by its name in whatever case.
-    for word in ["client-1", "Reports+%3Cb%3E", "rEPORTS+%3CB%3E"] {
+    assert!(page.contains(">other-client<"), "{page}");
+    // It is found by its id, and by its name in any case.
+    for query in ["client-1", "Reports+%3Cb%3E", "rEPORTS+%3CB%3E"] {
         let page = place
-            .page(&format!("/console/tasks?owner={word}"), &cookie)
+            .page(&format!("/console/tasks?owner={query}"), &cookie)
             .await;
-        assert_eq!(rows(&page), [theirs.id.as_str()], "{word}");
+        assert_eq!(rows(&page), [theirs.id.as_str()], "{query}");
         let page = place
-            .page(&format!("/console/search?q={word}"), &cookie)
+            .page(&format!("/console/search?q={query}"), &cookie)
             .await;
-        assert_eq!(rows(&page), [theirs.id.as_str()], "{word}");
+        assert_eq!(rows(&page), [theirs.id.as_str()], "{query}");
     }
-    // And so is whoever called.
-    let asked = Pair {
-        who: "client-1".to_owned(),
+    // Callers in the request log are shown by name too.
+    let own_request = RequestLogEntry {
+        principal: "client-1".to_owned(),
         client: "client-1".to_owned(),
-        ..pair(Some(&theirs), "7", "corr-1")
+        ..request_entry(Some(&theirs), "7", "corr-1")
     };
-    let by_another = Pair {
-        who: "person:anna".to_owned(),
-        ..asked.clone()
+    let by_another = RequestLogEntry {
+        principal: "user:anna".to_owned(),
+        ..own_request.clone()
     };
-    let pairs = vec![asked, by_another];
-    place.hub.store().note_pairs(pairs).await.unwrap();
+    let requests = vec![own_request, by_another];
+    place.hub.store().append_requests(requests).await.unwrap();
     let page = place.page(&one, &cookie).await;
     for caller in [
         "title=\"client-1\">Reports &lt;b&gt;</td>",
-        "title=\"person:anna by client-1\">person:anna <span class=\"soft\">by Reports &lt;b&gt;</span>",
+        "title=\"user:anna by client-1\">user:anna <span class=\"soft\">by Reports &lt;b&gt;</span>",
     ] {
         assert!(page.contains(caller), "{caller}: {page}");
     }
 }
 
 #[tokio::test]
-async fn whoever_shares_a_name_is_chosen_by_id() {
-    let place = Place::new().await;
+async fn clients_with_same_name_are_chosen_by_id() {
+    let place = ConsoleFixture::new().await;
     for id in ["client-1", "client-2"] {
-        let new = NewClient {
+        let new = NewOAuthClient {
             id: Some(id.to_owned()),
             name: "Reports".to_owned(),
             scopes: vec!["acp:tasks:read".to_owned()],
-            grants: vec![Grant::ClientCredentials],
-            ..NewClient::default()
+            grants: vec![GrantType::ClientCredentials],
+            ..NewOAuthClient::default()
         };
         place.clients.add(new).await.unwrap();
     }
-    let theirs = place.task("client-2", "hello").await;
-    let cookie = place.by_link().await;
+    let theirs = place.create_task("client-2", "hello").await;
+    let cookie = place.sign_in_by_link().await;
     let page = place
         .page("/console/tasks?state=submitted&owner=reports", &cookie)
         .await;
-    assert!(page.contains("2 clients are called reports"), "{page}");
+    assert!(page.contains("2 clients are named reports"), "{page}");
     let choice = "/console/tasks?state=submitted&amp;owner=client-2";
     assert!(page.contains(choice), "{page}");
     let page = place.page(&choice.replace("&amp;", "&"), &cookie).await;
@@ -99,37 +99,37 @@ async fn whoever_shares_a_name_is_chosen_by_id() {
 }
 
 #[tokio::test]
-async fn tasks_are_shown_a_page_at_a_time() {
-    let place = Place::new().await;
+async fn tasks_are_paginated_and_filtered() {
+    let place = ConsoleFixture::new().await;
     let mut all = HashSet::new();
     for number in 0..120 {
         let owner = if number % 4 == 0 { "anna & co" } else { "bert" };
-        all.insert(place.task(owner, "hello").await.id.to_string());
+        all.insert(place.create_task(owner, "hello").await.id.to_string());
     }
-    let cookie = place.by_link().await;
-    let (mut seen, mut sizes) = (HashSet::new(), Vec::new());
+    let cookie = place.sign_in_by_link().await;
+    let (mut listed, mut sizes) = (HashSet::new(), Vec::new());
     let mut path = "/console/tasks".to_owned();
     loop {
         let page = place.page(&path, &cookie).await;
         let rows = rows(&page);
         sizes.push(rows.len());
-        seen.extend(rows);
+        listed.extend(rows);
         let Some(next) = page.split("rel=\"next\" href=\"").nth(1) else {
             break;
         };
         path = next.split('"').next().unwrap().replace("&amp;", "&");
     }
     assert_eq!(sizes, [50, 50, 20]);
-    assert_eq!(seen, all, "each once");
+    assert_eq!(listed, all, "each once");
     let page = place
         .page("/console/tasks?owner=anna+%26+co", &cookie)
         .await;
     assert_eq!(rows(&page).len(), 30);
     assert!(page.contains("value=\"anna &amp; co\""), "{page}");
-    place.finish("done").await;
+    place.complete_next("done").await;
     for (query, count) in [
         ("state=completed", 1),
-        ("state=completed&owner=nobody", 0),
+        ("state=completed&owner=unknown", 0),
         ("state=waiting", 0),
         ("state=nonsense", 0),
         ("agent=demo&state=completed", 1),
@@ -143,7 +143,7 @@ async fn tasks_are_shown_a_page_at_a_time() {
         assert_eq!(rows(&page).len(), count, "{query}");
     }
     let page = place.page("/console/tasks?state=%3Cb%3E", &cookie).await;
-    assert!(page.contains("No state is called “&lt;b&gt;”"), "{page}");
+    assert!(page.contains("Unknown state “&lt;b&gt;”"), "{page}");
     let overview = place.page("/console", &cookie).await;
     assert_eq!(rows(&overview).len(), 25);
     assert!(
@@ -152,15 +152,19 @@ async fn tasks_are_shown_a_page_at_a_time() {
     );
 }
 
-fn pair(task: Option<&interzone_hub::Task>, id: &str, correlation: &str) -> Pair {
-    Pair {
-        at: interzone_protocol::vocab::Timestamp::from_millis(1_000),
-        took: Duration::from_millis(3),
+fn request_entry(
+    task: Option<&interzone_hub::Task>,
+    id: &str,
+    correlation: &str,
+) -> RequestLogEntry {
+    RequestLogEntry {
+        answered_at: interzone_protocol::vocab::Timestamp::from_millis(1_000),
+        duration: Duration::from_millis(3),
         id: Some(id.to_owned()),
         method: "tasks.create".to_owned(),
-        who: "bert".to_owned(),
+        principal: "bert".to_owned(),
         client: "laptop".to_owned(),
-        correlation: correlation.to_owned(),
+        correlation_id: correlation.to_owned(),
         task: task.map(|task| task.id.clone()),
         outcome: "ok".to_owned(),
         code: None,
@@ -169,20 +173,20 @@ fn pair(task: Option<&interzone_hub::Task>, id: &str, correlation: &str) -> Pair
 }
 
 #[tokio::test]
-async fn anything_is_found_by_a_name_that_it_has() {
-    let place = Place::new().await;
-    let task = place.task("bert", "hello").await;
-    let pairs = vec![
-        pair(Some(&task), "7", "corr-1"),
-        pair(None, "\"seven\"", "corr-2"),
+async fn search_finds_tasks_and_requests_by_any_id() {
+    let place = ConsoleFixture::new().await;
+    let task = place.create_task("bert", "hello").await;
+    let requests = vec![
+        request_entry(Some(&task), "7", "corr-1"),
+        request_entry(None, "\"seven\"", "corr-2"),
     ];
-    place.hub.store().note_pairs(pairs).await.unwrap();
-    let cookie = place.by_link().await;
+    place.hub.store().append_requests(requests).await.unwrap();
+    let cookie = place.sign_in_by_link().await;
     let found = place
         .get(&format!("/console/search?q={}", task.id), &cookie)
         .await;
     assert_eq!(found.location(), format!("/console/tasks/{}", task.id));
-    // A conversation has the id of the task that it began with. With another task in it, both are shown.
+    // A conversation has the id of its first task. With another task in it, both are shown.
     let bert = Caller::new(PrincipalId::new("bert").unwrap());
     let next = NewTask {
         context_id: Some(task.context_id.clone()),
@@ -196,7 +200,7 @@ async fn anything_is_found_by_a_name_that_it_has() {
     for id in [&task.id, &next.id] {
         assert!(page.contains(&format!("/console/tasks/{id}")), "{page}");
     }
-    for (wanted, word) in [
+    for (wanted, heading) in [
         ("corr-1", "Requests with this correlation id"),
         ("7", "Requests with this id"),
         ("seven", "Requests with this id"),
@@ -207,7 +211,7 @@ async fn anything_is_found_by_a_name_that_it_has() {
         let page = place
             .page(&format!("/console/search?q={wanted}"), &cookie)
             .await;
-        assert!(page.contains(word), "{wanted}: {page}");
+        assert!(page.contains(heading), "{wanted}: {page}");
     }
     // The task's own page has the request too.
     let page = place
@@ -222,31 +226,31 @@ async fn anything_is_found_by_a_name_that_it_has() {
 }
 
 #[tokio::test]
-async fn what_was_given_up_is_sent_again() {
-    let place = Place::new().await;
-    let entry = NewEntry {
+async fn dead_letter_can_be_replayed() {
+    let place = ConsoleFixture::new().await;
+    let entry = NewOutboxEntry {
         channel: "webhook".to_owned(),
         key: "k".to_owned(),
         group: None,
         owner: PrincipalId::new("bert").unwrap(),
         subject: None,
-        payload: Json::parse("{\"secret\":\"the-secret-payload\"}").unwrap(),
+        payload: VerbatimJson::parse("{\"secret\":\"the-secret-payload\"}").unwrap(),
     };
     place.hub.enqueue(vec![entry]).await.unwrap();
     let channels = ["webhook".to_owned()];
     let taken = place
         .hub
-        .take_out(&channels, Duration::from_secs(9), 1)
+        .lease_entries(&channels, Duration::from_secs(9), 1)
         .await
         .unwrap();
     let policy = RetryPolicy::default();
-    let why = "the receiver <said> no";
+    let reason = "the receiver <said> no";
     let settled = place
         .hub
-        .did_not_arrive(&taken[0], &policy, why, None, false)
+        .mark_failed(&taken[0], &policy, reason, None, false)
         .await;
     assert!(settled.unwrap());
-    let cookie = place.by_link().await;
+    let cookie = place.sign_in_by_link().await;
     let page = place.page("/console/dead-letters", &cookie).await;
     assert!(page.contains("the receiver &lt;said&gt; no"), "{page}");
     assert!(!page.contains("the-secret-payload"), "{page}");
@@ -273,14 +277,14 @@ async fn what_was_given_up_is_sent_again() {
 }
 
 #[tokio::test]
-async fn refusals_are_counted_where_an_operator_looks() {
-    let place = Place::new().await;
-    place.metrics.rate_limited();
-    place.metrics.auth_refused("expired");
-    place.metrics.request("tasks.get", "not_found", 0.1);
-    let cookie = place.by_link().await;
+async fn limits_page_shows_rejection_counts() {
+    let place = ConsoleFixture::new().await;
+    place.metrics.record_rate_limited();
+    place.metrics.record_auth_failure("expired");
+    place.metrics.record_request("tasks.get", "not_found", 0.1);
+    let cookie = place.sign_in_by_link().await;
     let page = place.page("/console/limits", &cookie).await;
-    for word in ["rate_limited", "expired", "not_found"] {
-        assert!(page.contains(word), "{word}: {page}");
+    for label in ["rate_limited", "expired", "not_found"] {
+        assert!(page.contains(label), "{label}: {page}");
     }
 }

@@ -1,13 +1,13 @@
-//! Who gets in, for how long, and what they may do.
+//! Sign-in, session lifetime, scopes and CSRF checks.
 
-use super::{CHANGE_SCOPE, CONTENT_SCOPE, Place, URL, form_token};
+use super::{CHANGE_SCOPE, CONTENT_SCOPE, ConsoleFixture, URL, form_token};
 use http::header::SET_COOKIE;
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use interzone_execution::OPERATE_SCOPE;
 use interzone_protocol::vocab::TaskState;
 
-const EVERYWHERE: [&str; 8] = [
+const PAGE_PATHS: [&str; 8] = [
     "/console",
     "/console/tasks",
     "/console/streams",
@@ -19,11 +19,11 @@ const EVERYWHERE: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn nobody_gets_in_unasked() {
-    let place = Place::new().await;
-    let task = place.task("bert", "hello").await;
+async fn pages_require_sign_in() {
+    let place = ConsoleFixture::new().await;
+    let task = place.create_task("bert", "hello").await;
     let one = format!("/console/tasks/{}", task.id);
-    for path in EVERYWHERE.iter().copied().chain([one.as_str()]) {
+    for path in PAGE_PATHS.iter().copied().chain([one.as_str()]) {
         for cookie in ["", "__Host-interzone-console=made-up"] {
             let answer = place.get(path, cookie).await;
             assert_eq!(answer.status, StatusCode::SEE_OTHER, "{path}");
@@ -47,37 +47,37 @@ async fn nobody_gets_in_unasked() {
 }
 
 #[tokio::test]
-async fn a_link_lets_one_in_once() {
-    let place = Place::new().await;
+async fn one_time_link_signs_in_once() {
+    let place = ConsoleFixture::new().await;
     let link = place.console.one_time_link();
     let path = link.strip_prefix(URL).unwrap();
-    // Whoever only looks ahead does not use it up.
-    let ahead = Request::head(path).header("host", "zone.test");
-    let ahead = (place.call)(ahead.body(Full::default()).unwrap()).await;
-    assert_eq!(ahead.status, StatusCode::METHOD_NOT_ALLOWED);
-    assert!(ahead.cookies().is_empty());
+    // A HEAD request (link preview) does not use it up.
+    let preview = Request::head(path).header("host", "zone.test");
+    let preview = (place.call)(preview.body(Full::default()).unwrap()).await;
+    assert_eq!(preview.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(preview.cookies().is_empty());
     let answer = place.get(path, "").await;
     assert_eq!(answer.status, StatusCode::OK);
     let set = answer.headers[SET_COOKIE].to_str().unwrap().to_owned();
-    for word in [
+    for attribute in [
         "__Host-",
         "; Secure",
         "; HttpOnly",
         "; SameSite=Strict",
         "; Path=/",
     ] {
-        assert!(set.contains(word), "{word}: {set}");
+        assert!(set.contains(attribute), "{attribute}: {set}");
     }
     let cookie = answer.cookies().join("; ");
     let again = place.get(path, "").await;
     assert_eq!(again.status, StatusCode::FORBIDDEN);
     assert!(again.cookies().is_empty());
     let inside = place.get(path, &cookie).await;
-    assert_eq!(inside.location(), "/console", "who is in stays in");
-    for path in EVERYWHERE {
+    assert_eq!(inside.location(), "/console", "a signed-in user stays so");
+    for path in PAGE_PATHS {
         place.page(path, &cookie).await;
     }
-    // Leaving takes a form of ours, and is for good.
+    // Logout requires the console's own form, and ends the session.
     let token = form_token(&place.page("/console", &cookie).await);
     let form = format!("token={token}");
     let refused = place.post("/console/logout", &cookie, None, &form).await;
@@ -92,37 +92,40 @@ async fn a_link_lets_one_in_once() {
 }
 
 #[tokio::test]
-async fn a_person_signs_in_at_the_issuer() {
-    let place = Place::new().await;
+async fn user_signs_in_at_issuer() {
+    let place = ConsoleFixture::new().await;
     let all = [OPERATE_SCOPE, CONTENT_SCOPE, CHANGE_SCOPE];
-    let cookie = place.by_issuer(&all).await;
+    let cookie = place.sign_in_at_issuer(&all).await;
     let page = place.page("/console", &cookie).await;
-    assert!(page.contains("person:anna"), "{page}");
-    assert!(page.contains("sees content, may change"), "{page}");
-    // Whoever is removed from the issuer is out at once.
-    assert!(place.people.remove("anna").await.unwrap());
-    place.issuer.refresh().await.unwrap();
+    assert!(page.contains("user:anna"), "{page}");
+    assert!(
+        page.contains("can read content · can make changes"),
+        "{page}"
+    );
+    // A user removed at the issuer loses the session at once.
+    assert!(place.users.remove("anna").await.unwrap());
+    place.issuer.reload().await.unwrap();
     let answer = place.get("/console", &cookie).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
-async fn only_operators_sign_in() {
-    let place = Place::new().await;
-    place.introduce(&[OPERATE_SCOPE]).await;
-    let passphrase = place.people.add("bert").await.unwrap();
+async fn sign_in_requires_operator() {
+    let place = ConsoleFixture::new().await;
+    place.register_console_client(&[OPERATE_SCOPE]).await;
+    let passphrase = place.users.add("bert").await.unwrap();
     let answer = place.consent("bert", passphrase.expose()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert!(answer.cookies().is_empty());
     let page = answer.text().await;
-    assert!(page.contains("not among those"), "{page}");
+    assert!(page.contains("not an operator"), "{page}");
 }
 
 #[tokio::test]
-async fn it_takes_the_scope() {
-    let place = Place::new().await;
-    place.introduce(&["acp:tasks:read"]).await;
-    let passphrase = place.people.add("anna").await.unwrap();
+async fn sign_in_requires_operate_scope() {
+    let place = ConsoleFixture::new().await;
+    place.register_console_client(&["acp:tasks:read"]).await;
+    let passphrase = place.users.add("anna").await.unwrap();
     let answer = place.consent("anna", passphrase.expose()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert!(answer.cookies().is_empty());
@@ -130,9 +133,9 @@ async fn it_takes_the_scope() {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_began_elsewhere_ends_here() {
-    let place = Place::new().await;
-    place.introduce(&[OPERATE_SCOPE]).await;
+async fn callback_with_foreign_state_is_rejected() {
+    let place = ConsoleFixture::new().await;
+    place.register_console_client(&[OPERATE_SCOPE]).await;
     let start = place.get("/console/login/start", "").await;
     let pending = start.cookies().join("; ");
     assert!(start.location().contains("code_challenge_method=S256"));
@@ -149,14 +152,14 @@ async fn a_sign_in_that_began_elsewhere_ends_here() {
 }
 
 #[tokio::test]
-async fn changing_takes_a_form_of_ours_and_the_scope() {
-    let place = Place::new().await;
-    let task = place.task("bert", "hello").await;
+async fn changes_require_csrf_token_and_change_scope() {
+    let place = ConsoleFixture::new().await;
+    let task = place.create_task("bert", "hello").await;
     let path = format!("/console/tasks/{}", task.id);
     let cancel = format!("{path}/cancel");
-    let cookie = place.by_link().await;
+    let cookie = place.sign_in_by_link().await;
     let form = format!("token={}", form_token(&place.page(&path, &cookie).await));
-    let other = place.by_link().await;
+    let other = place.sign_in_by_link().await;
     let others = format!("token={}", form_token(&place.page(&path, &other).await));
     for (origin, form) in [
         (None, form.as_str()),
@@ -181,15 +184,15 @@ async fn changing_takes_a_form_of_ours_and_the_scope() {
             .state
     };
     assert_eq!(state().await, TaskState::Submitted);
-    // Somebody who may only look.
-    let looks = place.by_issuer(&[OPERATE_SCOPE]).await;
-    let page = place.page(&path, &looks).await;
+    // A user with read access only.
+    let reader = place.sign_in_at_issuer(&[OPERATE_SCOPE]).await;
+    let page = place.page(&path, &reader).await;
     assert!(
         page.contains(CHANGE_SCOPE) && !page.contains("/cancel"),
         "{page}"
     );
     let token = format!("token={}", form_token(&page));
-    let answer = place.post(&cancel, &looks, Some(URL), &token).await;
+    let answer = place.post(&cancel, &reader, Some(URL), &token).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     assert_eq!(state().await, TaskState::Submitted);
 
@@ -204,10 +207,10 @@ async fn changing_takes_a_form_of_ours_and_the_scope() {
 }
 
 #[tokio::test]
-async fn every_visit_is_in_the_audit() {
-    let place = Place::new().await;
-    let task = place.task("bert", "the-secret-content").await;
-    let cookie = place.by_link().await;
+async fn page_views_are_audited() {
+    let place = ConsoleFixture::new().await;
+    let task = place.create_task("bert", "the-secret-content").await;
+    let cookie = place.sign_in_by_link().await;
     let path = format!("/console/tasks/{}", task.id);
     place.page(&path, &cookie).await;
     place.page("/console/conversations", &cookie).await;
@@ -217,19 +220,19 @@ async fn every_visit_is_in_the_audit() {
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     let audit = place.audit.clone();
     let folder = place.folder;
-    // The audit is written to its end when the zone goes.
+    // The audit log is flushed when the zone is dropped.
     drop((place.call, place.console));
     let text = std::fs::read_to_string(audit).unwrap();
     let lines: Vec<serde_json::Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let of = |method: &str| lines.iter().find(|line| line["method"] == method).unwrap();
-    assert_eq!(of("console.login")["client"], "link");
-    assert_eq!(of("console.conversations")["outcome"], "ok");
-    assert_eq!(of("console.task")["who"], "operator");
-    assert_eq!(of("console.task")["subject"], task.id.as_str());
-    assert_eq!(of("console.task.cancel")["outcome"], "refused");
+    let line_of = |method: &str| lines.iter().find(|line| line["method"] == method).unwrap();
+    assert_eq!(line_of("console.login")["client"], "link");
+    assert_eq!(line_of("console.conversations")["outcome"], "ok");
+    assert_eq!(line_of("console.task")["who"], "operator");
+    assert_eq!(line_of("console.task")["subject"], task.id.as_str());
+    assert_eq!(line_of("console.task.cancel")["outcome"], "refused");
     assert!(!text.contains("the-secret-content"), "{text}");
     let secret = cookie.split('=').nth(1).unwrap();
     assert!(!text.contains(secret), "{text}");

@@ -1,13 +1,13 @@
-//! Runs: a whole turn, a lost lease, a dead node, a task called off in the middle.
+//! Runs: a complete turn, a lost lease, a dead node, a cancellation during a turn.
 
-use super::{LEASE, World, agent, caller, completed, turn};
+use super::{HubFixture, LEASE, agent, caller, completed_outcome, start_turn};
 use interzone_hub::{
-    AgentError, EventBody, HubError, Limits, NewTask, Output, Route, Run, Subject, TurnStart,
+    AgentError, EventBody, HubError, Limits, NewTask, Route, Run, Subject, TurnOutput, TurnStart,
 };
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part, Priority, TaskId, TaskState};
 use std::time::Duration;
 
-async fn ask(world: &World, text: &str) -> TaskId {
+async fn create_task(world: &HubFixture, text: &str) -> TaskId {
     let new = NewTask::new(Message::user_text(text));
     world
         .hub
@@ -17,11 +17,11 @@ async fn ask(world: &World, text: &str) -> TaskId {
         .id
 }
 
-async fn log(world: &World, id: &TaskId) -> Vec<EventBody> {
+async fn event_log(world: &HubFixture, id: &TaskId) -> Vec<EventBody> {
     let subject = Subject::Task(id.clone());
     let events = world.hub.store().events(&subject, 0, 1_000).await.unwrap();
     for (expected, event) in (1..).zip(&events) {
-        assert_eq!(event.seq, expected, "numbers rise by one");
+        assert_eq!(event.seq, expected, "sequence numbers rise by one");
     }
     events.into_iter().map(|event| event.body).collect()
 }
@@ -31,11 +31,11 @@ fn artifact(id: &str, text: &str) -> Artifact {
 }
 
 #[tokio::test]
-async fn a_whole_turn_is_in_the_log_in_order() {
-    let world = World::new().await;
-    let id = ask(&world, "make a report").await;
+async fn turn_events_are_logged_in_order() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "make a report").await;
     let run = world.claim("n1").await;
-    let turn = turn(&run).await;
+    let turn = start_turn(&run).await;
     run.status("thinking").await.unwrap();
     for piece in ["Here ", "it ", "is"] {
         run.text(piece).await.unwrap();
@@ -46,9 +46,11 @@ async fn a_whole_turn_is_in_the_log_in_order() {
     run.artifact(artifact("report", "two"), true, true)
         .await
         .unwrap();
-    run.end(&turn, completed("Here it is")).await.unwrap();
+    run.complete(&turn, completed_outcome("Here it is"))
+        .await
+        .unwrap();
 
-    let log = log(&world, &id).await;
+    let log = event_log(&world, &id).await;
     let names: Vec<_> = log.iter().map(EventBody::name).collect();
     let expected = [
         "created", "state", "status", "text", "artifact", "artifact", "message", "state",
@@ -69,22 +71,22 @@ async fn a_whole_turn_is_in_the_log_in_order() {
 }
 
 #[tokio::test]
-async fn growing_text_is_written_about_twenty_times_a_second() {
-    let world = World::new().await;
-    let id = ask(&world, "tell me a story").await;
+async fn text_deltas_are_written_about_twenty_times_a_second() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "tell me a story").await;
     let run = world.claim("n1").await;
-    let turn = turn(&run).await;
+    let turn = start_turn(&run).await;
     for _ in 0..100 {
         run.text("word ").await.unwrap();
-        world.pass(Duration::from_millis(10));
+        world.advance_clock(Duration::from_millis(10));
     }
-    run.tick().await.unwrap();
-    run.end(&turn, completed("end")).await.unwrap();
-    let log = log(&world, &id).await;
+    run.flush_if_due().await.unwrap();
+    run.complete(&turn, completed_outcome("end")).await.unwrap();
+    let log = event_log(&world, &id).await;
     let (mut length, mut writes) = (0, 0);
     for body in &log {
         if let EventBody::Text { offset, delta, .. } = body {
-            assert_eq!(*offset, length, "pieces follow each other");
+            assert_eq!(*offset, length, "deltas are contiguous");
             length += u64::try_from(delta.len()).unwrap();
             writes += 1;
         }
@@ -94,8 +96,8 @@ async fn growing_text_is_written_about_twenty_times_a_second() {
 }
 
 #[tokio::test]
-async fn urgent_work_comes_first_and_else_the_oldest() {
-    let world = World::new().await;
+async fn work_is_claimed_by_priority_then_age() {
+    let world = HubFixture::new().await;
     let mut ids = Vec::new();
     for priority in [
         Priority::Normal,
@@ -129,99 +131,118 @@ async fn urgent_work_comes_first_and_else_the_oldest() {
     let mut held = Vec::new();
     for expected in [2, 0, 3, 1] {
         let run = world.claim("n1").await;
-        assert_eq!(run.item().task_id, ids[expected]);
+        assert_eq!(run.work_item().task_id, ids[expected]);
         held.push(run);
     }
     assert!(
-        world.claims_nothing("n1").await,
-        "the rest is another agent's"
+        world.has_no_claimable_work("n1").await,
+        "the remaining task is another agent's"
     );
 }
 
 #[tokio::test]
-async fn a_node_that_lost_its_lease_writes_nothing() {
-    let world = World::new().await;
-    let id = ask(&world, "x").await;
+async fn run_with_lost_lease_cannot_write() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "x").await;
     let slow = world.claim("n1").await;
-    let slow_turn = turn(&slow).await;
-    assert!(slow.renew(LEASE).await.unwrap());
-    world.end_leases().await;
+    let slow_turn = start_turn(&slow).await;
+    assert!(slow.renew_lease(LEASE).await.unwrap());
+    world.expire_leases().await;
     let quick = world.claim("n2").await;
-    assert_eq!(quick.item().attempt, 2);
-    let quick_turn = turn(&quick).await;
+    assert_eq!(quick.work_item().attempt, 2);
+    let quick_turn = start_turn(&quick).await;
 
-    let before = log(&world, &id).await;
+    let before = event_log(&world, &id).await;
     assert!(matches!(
         slow.status("still here").await,
         Err(HubError::Stopped)
     ));
-    assert!(slow.stop().is_cancelled(), "it is told to stop");
+    assert!(slow.cancel_token().is_cancelled(), "the run is canceled");
     assert!(matches!(slow.text("late").await, Err(HubError::Stopped)));
     assert!(matches!(
         slow.artifact(artifact("a", "x"), false, true).await,
         Err(HubError::Stopped)
     ));
     assert!(matches!(
-        slow.end(&slow_turn, completed("late")).await,
+        slow.complete(&slow_turn, completed_outcome("late")).await,
         Err(HubError::Stopped)
     ));
-    assert!(!slow.renew(LEASE).await.unwrap());
-    assert!(!slow.give_back().await.unwrap());
-    assert_eq!(log(&world, &id).await, before);
+    assert!(!slow.renew_lease(LEASE).await.unwrap());
+    assert!(!slow.release().await.unwrap());
+    assert_eq!(event_log(&world, &id).await, before);
 
-    let task = quick.end(&quick_turn, completed("done")).await.unwrap();
+    let task = quick
+        .complete(&quick_turn, completed_outcome("done"))
+        .await
+        .unwrap();
     assert_eq!(task.state, TaskState::Completed);
 }
 
 #[tokio::test]
-async fn work_that_kills_every_node_is_given_up() {
-    let world = World::with(Limits {
+async fn task_fails_after_max_attempts() {
+    let world = HubFixture::with_limits(Limits {
         attempts: 2,
         ..Limits::default()
     })
     .await;
-    let id = ask(&world, "x").await;
+    let id = create_task(&world, "x").await;
     for _ in 0..2 {
-        turn(&*world.claim("n1").await).await;
-        world.end_leases().await;
+        start_turn(&*world.claim("n1").await).await;
+        world.expire_leases().await;
     }
     let run = world.claim("n1").await;
-    assert!(matches!(run.begin().await.unwrap(), TurnStart::Nothing));
+    assert!(matches!(
+        run.start_turn().await.unwrap(),
+        TurnStart::NothingToDo
+    ));
     let detail = world
         .hub
         .task_detail(&caller("alice"), &id, 0, false)
         .await
         .unwrap();
     assert_eq!(detail.task.state, TaskState::Failed);
-    assert!(detail.status.unwrap().text().contains("begun 2 times"));
-    world.end_leases().await;
-    assert!(world.claims_nothing("n1").await);
+    assert!(
+        detail
+            .status_message
+            .unwrap()
+            .text()
+            .contains("started 2 times")
+    );
+    world.expire_leases().await;
+    assert!(world.has_no_claimable_work("n1").await);
 }
 
 #[tokio::test]
-async fn work_that_is_given_back_is_anybodys_at_once() {
-    let world = World::new().await;
-    ask(&world, "x").await;
+async fn released_run_is_claimable_at_once() {
+    let world = HubFixture::new().await;
+    create_task(&world, "x").await;
     let run = world.claim("n1").await;
-    turn(&run).await;
-    assert!(run.give_back().await.unwrap());
+    start_turn(&run).await;
+    assert!(run.release().await.unwrap());
     let next = world.claim("n2").await;
-    assert_eq!(next.item().attempt, 1, "what was given back does not count");
+    assert_eq!(
+        next.work_item().attempt,
+        1,
+        "a released attempt does not count"
+    );
 }
 
 #[tokio::test]
-async fn what_is_said_during_a_turn_begins_another() {
-    let world = World::new().await;
-    let id = ask(&world, "first").await;
+async fn message_during_turn_starts_another_turn() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "first").await;
     let run = world.claim("n1").await;
-    let first = turn(&run).await;
+    let first = start_turn(&run).await;
     let alice = caller("alice");
     world
         .hub
-        .send(&alice, &id, Message::user_text("and also this"))
+        .send_message(&alice, &id, Message::user_text("and also this"))
         .await
         .unwrap();
-    let task = run.end(&first, completed("first done")).await.unwrap();
+    let task = run
+        .complete(&first, completed_outcome("first done"))
+        .await
+        .unwrap();
     assert_eq!(
         task.state,
         TaskState::Working,
@@ -232,30 +253,33 @@ async fn what_is_said_during_a_turn_begins_another() {
         "the old turn is over"
     );
     let run = world.claim("n1").await;
-    let second = turn(&run).await;
+    let second = start_turn(&run).await;
     assert_eq!(
         (second.message.text().as_str(), second.attempt),
         ("and also this", 1)
     );
-    let task = run.end(&second, completed("both done")).await.unwrap();
+    let task = run
+        .complete(&second, completed_outcome("both done"))
+        .await
+        .unwrap();
     assert_eq!(task.state, TaskState::Completed);
 }
 
 #[tokio::test]
-async fn calling_off_stops_the_run() {
-    let world = World::new().await;
-    let id = ask(&world, "x").await;
+async fn cancel_stops_run() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "x").await;
     let run = world.claim("n1").await;
-    let turn = turn(&run).await;
+    let turn = start_turn(&run).await;
     let watching = {
         let run = run.clone();
-        tokio::spawn(async move { Run::watch_for_cancel(&run).await })
+        tokio::spawn(async move { Run::wait_for_cancel(&run).await })
     };
     world.hub.cancel(&caller("alice"), &id, None).await.unwrap();
     watching.await.unwrap();
-    assert!(turn.stop.is_cancelled());
+    assert!(turn.cancel_token.is_cancelled());
     assert!(matches!(
-        run.end(&turn, completed("late")).await,
+        run.complete(&turn, completed_outcome("late")).await,
         Err(HubError::Stopped)
     ));
     let task = world.hub.task(&caller("alice"), &id).await.unwrap();
@@ -263,40 +287,40 @@ async fn calling_off_stops_the_run() {
 }
 
 #[tokio::test]
-async fn a_broken_agent_tells_its_caller_a_word_and_no_details() {
-    let world = World::new().await;
-    let id = ask(&world, "x").await;
+async fn agent_error_exposes_code_without_detail() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "x").await;
     let run = world.claim("n1").await;
-    turn(&run).await;
+    start_turn(&run).await;
     let error = AgentError {
         code: "agent_crashed",
         detail: "/secret/path: boom".to_owned(),
     };
-    run.broke(&error).await.unwrap();
+    run.fail(&error).await.unwrap();
     let detail = world
         .hub
         .task_detail(&caller("alice"), &id, 10, false)
         .await
         .unwrap();
     assert_eq!(detail.task.state, TaskState::Failed);
-    let said = detail.status.unwrap().text();
+    let text = detail.status_message.unwrap().text();
     assert!(
-        said.contains("agent_crashed") && !said.contains("secret"),
-        "{said}"
+        text.contains("agent_crashed") && !text.contains("secret"),
+        "{text}"
     );
 }
 
 #[tokio::test]
-async fn writers_at_the_same_time_all_get_through() {
-    let world = World::new().await;
-    let id = ask(&world, "x").await;
+async fn concurrent_task_writers_all_succeed() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "x").await;
     let run = world.claim("n1").await;
-    turn(&run).await;
+    start_turn(&run).await;
     let writers = (0..16).map(|n| {
         let (hub, run, id) = (world.hub.clone(), run.clone(), id.clone());
         tokio::spawn(async move {
             if n % 2 == 0 {
-                hub.send(&caller("alice"), &id, Message::user_text("x"))
+                hub.send_message(&caller("alice"), &id, Message::user_text("x"))
                     .await
                     .map(drop)
             } else {
@@ -307,50 +331,56 @@ async fn writers_at_the_same_time_all_get_through() {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.unwrap().unwrap();
     }
-    assert_eq!(log(&world, &id).await.len(), 2 + 16);
+    assert_eq!(event_log(&world, &id).await.len(), 2 + 16);
     assert_eq!(
         world
             .hub
             .task(&caller("alice"), &id)
             .await
             .unwrap()
-            .messages,
+            .message_count,
         9
     );
 }
 
 #[tokio::test]
-async fn a_claim_that_was_lost_does_not_begin() {
-    let world = World::new().await;
-    ask(&world, "x").await;
-    turn(&*world.claim("n1").await).await;
-    world.end_leases().await;
+async fn lost_claim_does_not_start_turn() {
+    let world = HubFixture::new().await;
+    create_task(&world, "x").await;
+    start_turn(&*world.claim("n1").await).await;
+    world.expire_leases().await;
     let paused = world.claim("n2").await;
-    world.end_leases().await;
+    world.expire_leases().await;
     let quick = world.claim("n3").await;
-    assert!(matches!(paused.begin().await.unwrap(), TurnStart::Nothing));
-    assert!(paused.stop().is_cancelled());
-    turn(&quick).await;
+    assert!(matches!(
+        paused.start_turn().await.unwrap(),
+        TurnStart::NothingToDo
+    ));
+    assert!(paused.cancel_token().is_cancelled());
+    start_turn(&quick).await;
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_delays_no_work() {
-    let world = World::new().await;
-    let id = ask(&world, "first").await;
+async fn clock_set_back_does_not_delay_work() {
+    let world = HubFixture::new().await;
+    let id = create_task(&world, "first").await;
     let run = world.claim("n1").await;
-    let first = turn(&run).await;
-    world.pass(Duration::from_secs(3_600));
-    run.renew(LEASE).await.unwrap();
-    let question = interzone_hub::Outcome::InputRequired(Message::agent_text("which?"));
-    run.end(&first, question).await.unwrap();
+    let first = start_turn(&run).await;
+    world.advance_clock(Duration::from_secs(3_600));
+    run.renew_lease(LEASE).await.unwrap();
+    let question = interzone_hub::TurnOutcome::InputRequired(Message::agent_text("which?"));
+    run.complete(&first, question).await.unwrap();
     world
         .clock
         .0
         .fetch_sub(3_600_000, std::sync::atomic::Ordering::SeqCst);
     world
         .hub
-        .send(&caller("alice"), &id, Message::user_text("that"))
+        .send_message(&caller("alice"), &id, Message::user_text("that"))
         .await
         .unwrap();
-    assert_eq!(turn(&*world.claim("n1").await).await.message.text(), "that");
+    assert_eq!(
+        start_turn(&*world.claim("n1").await).await.message.text(),
+        "that"
+    );
 }

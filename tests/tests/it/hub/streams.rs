@@ -1,11 +1,11 @@
-//! Streams: who may speak, who hears, and when it is over.
+//! Streams: participants, chunks, states and the idle timeout.
 
-use super::{World, caller, operator};
-use interzone_hub::{EventBody, HubError, Limits, NewStream, Retention, Seen, Subject};
+use super::{HubFixture, caller, operator};
+use interzone_hub::{EventBody, HubError, Limits, NewStream, Retention, Subject, WatchItem};
 use interzone_protocol::vocab::{Message, StreamState};
 use std::time::Duration;
 
-fn with(names: &[&str]) -> NewStream {
+fn new_stream(names: &[&str]) -> NewStream {
     let participants = names.iter().map(|&name| name.to_owned()).collect();
     NewStream {
         participants,
@@ -14,34 +14,34 @@ fn with(names: &[&str]) -> NewStream {
 }
 
 #[tokio::test]
-async fn participants_speak_and_hear_and_others_find_nothing() {
-    let world = World::new().await;
+async fn only_participants_can_post_and_watch() {
+    let world = HubFixture::new().await;
     let (alice, bob, eve) = (caller("alice"), caller("bob"), caller("eve"));
     let stream = world
         .hub
-        .start_stream(&alice, with(&["bob"]))
+        .start_stream(&alice, new_stream(&["bob"]))
         .await
         .unwrap();
     let subject = Subject::Stream(stream.id.clone());
-    let mut heard = world.hub.watch(&bob, subject.clone(), 1).await.unwrap();
-    let say = |text: &str| Message::user_text(text);
+    let mut watch = world.hub.watch(&bob, subject.clone(), 1).await.unwrap();
+    let message = |text: &str| Message::user_text(text);
     let hub = &world.hub;
     assert_eq!(
-        hub.speak(&alice, &stream.id, say("hello"), true)
+        hub.post_chunk(&alice, &stream.id, message("hello"), true)
             .await
             .unwrap()
             .seq,
         2
     );
     assert_eq!(
-        hub.speak(&bob, &stream.id, say("hi"), false)
+        hub.post_chunk(&bob, &stream.id, message("hi"), false)
             .await
             .unwrap()
             .seq,
         3
     );
     for (from, text) in [("alice", "hello"), ("bob", "hi")] {
-        let Some(Seen::Event(event)) = heard.next().await.unwrap() else {
+        let Some(WatchItem::Event(event)) = watch.next().await.unwrap() else {
             panic!("an event")
         };
         let EventBody::Chunk {
@@ -50,15 +50,14 @@ async fn participants_speak_and_hear_and_others_find_nothing() {
         else {
             panic!("a chunk")
         };
-        assert_eq!(
-            (who.as_str(), chunk.without_large().text().as_str()),
-            (from, text)
-        );
+        assert_eq!((who.as_str(), chunk.inline().text().as_str()), (from, text));
     }
     for refused in [
         hub.stream(&eve, &stream.id).await.map(drop),
-        hub.speak(&eve, &stream.id, say("x"), true).await.map(drop),
-        hub.move_stream(&eve, &stream.id, StreamState::Closed, None)
+        hub.post_chunk(&eve, &stream.id, message("x"), true)
+            .await
+            .map(drop),
+        hub.set_stream_state(&eve, &stream.id, StreamState::Closed, None)
             .await
             .map(drop),
         hub.watch(&eve, subject, 0).await.map(drop),
@@ -68,15 +67,17 @@ async fn participants_speak_and_hear_and_others_find_nothing() {
 }
 
 #[tokio::test]
-async fn a_closed_stream_takes_nothing_and_ends_those_who_watch() {
-    let world = World::new().await;
+async fn closed_stream_rejects_chunks_and_ends_watches() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
     let hub = &world.hub;
-    let id = hub.start_stream(&alice, with(&[])).await.unwrap().id;
-    hub.move_stream(&alice, &id, StreamState::Paused, None)
+    let id = hub.start_stream(&alice, new_stream(&[])).await.unwrap().id;
+    hub.set_stream_state(&alice, &id, StreamState::Paused, None)
         .await
         .unwrap();
-    let paused = hub.speak(&alice, &id, Message::user_text("x"), true).await;
+    let paused = hub
+        .post_chunk(&alice, &id, Message::user_text("x"), true)
+        .await;
     assert!(matches!(
         paused,
         Err(HubError::StreamNotActive {
@@ -84,7 +85,7 @@ async fn a_closed_stream_takes_nothing_and_ends_those_who_watch() {
             ..
         })
     ));
-    hub.move_stream(&alice, &id, StreamState::Active, None)
+    hub.set_stream_state(&alice, &id, StreamState::Active, None)
         .await
         .unwrap();
     let mut watch = hub
@@ -92,17 +93,18 @@ async fn a_closed_stream_takes_nothing_and_ends_those_who_watch() {
         .await
         .unwrap();
     let closed = hub
-        .move_stream(&alice, &id, StreamState::Closed, Some("bye"))
+        .set_stream_state(&alice, &id, StreamState::Closed, Some("bye"))
         .await
         .unwrap();
     assert!(closed.closed_at.is_some());
-    assert!(matches!(watch.next().await.unwrap(), Some(Seen::Event(event)) if event.seq == 4));
+    assert!(matches!(watch.next().await.unwrap(), Some(WatchItem::Event(event)) if event.seq == 4));
     assert!(watch.next().await.unwrap().is_none());
     for late in [
-        hub.speak(&alice, &id, Message::user_text("x"), true).await,
-        hub.move_stream(&alice, &id, StreamState::Closed, None)
+        hub.post_chunk(&alice, &id, Message::user_text("x"), true)
             .await,
-        hub.move_stream(&alice, &id, StreamState::Active, None)
+        hub.set_stream_state(&alice, &id, StreamState::Closed, None)
+            .await,
+        hub.set_stream_state(&alice, &id, StreamState::Active, None)
             .await,
     ] {
         assert!(matches!(
@@ -116,17 +118,27 @@ async fn a_closed_stream_takes_nothing_and_ends_those_who_watch() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_is_closed_by_the_sweep() {
+async fn sweep_closes_idle_stream() {
     let limits = Limits {
-        stream_idle: Duration::from_secs(60),
+        stream_idle_timeout: Duration::from_secs(60),
         ..Limits::default()
     };
-    let world = World::with(limits).await;
+    let world = HubFixture::with_limits(limits).await;
     let alice = caller("alice");
-    let silent = world.hub.start_stream(&alice, with(&[])).await.unwrap().id;
-    world.pass(Duration::from_secs(50));
-    let busy = world.hub.start_stream(&alice, with(&[])).await.unwrap().id;
-    world.pass(Duration::from_secs(20));
+    let silent = world
+        .hub
+        .start_stream(&alice, new_stream(&[]))
+        .await
+        .unwrap()
+        .id;
+    world.advance_clock(Duration::from_secs(50));
+    let busy = world
+        .hub
+        .start_stream(&alice, new_stream(&[]))
+        .await
+        .unwrap()
+        .id;
+    world.advance_clock(Duration::from_secs(20));
     world
         .hub
         .sweep(&operator(), &Retention::default())

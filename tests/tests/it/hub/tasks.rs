@@ -1,15 +1,17 @@
-//! Tasks: begin, add, read, list, call off; and who may.
+//! Tasks: create, send, get, list, cancel, and their authorization.
 
-use super::{World, caller, completed, operator, turn};
-use interzone_hub::{HubError, Limits, NewTask, Once, Outcome, Route, TaskQuery};
-use interzone_protocol::vocab::{Json, Message, Metadata, Priority, Role, TaskId, TaskState};
+use super::{HubFixture, caller, completed_outcome, operator, start_turn};
+use interzone_hub::{HubError, IdempotencyKey, Limits, NewTask, Route, TaskQuery, TurnOutcome};
+use interzone_protocol::vocab::{
+    Message, Metadata, Priority, Role, TaskId, TaskState, VerbatimJson,
+};
 use std::time::Duration;
 
-fn ask(text: &str) -> NewTask {
+fn new_task(text: &str) -> NewTask {
     NewTask::new(Message::user_text(text))
 }
 
-fn everything() -> TaskQuery {
+fn all_tasks() -> TaskQuery {
     TaskQuery {
         owner: None,
         context_id: None,
@@ -22,14 +24,14 @@ fn everything() -> TaskQuery {
 }
 
 #[tokio::test]
-async fn a_new_task_is_there_at_once_and_waits_for_its_agent() {
-    let world = World::new().await;
+async fn created_task_is_readable_and_claimable() {
+    let world = HubFixture::new().await;
     let (alice, metadata) = (caller("alice"), r#"{"z": 1.00, "a": [1e400]}"#);
-    let metadata = Metadata::new(Json::parse(metadata).unwrap()).unwrap();
+    let metadata = Metadata::new(VerbatimJson::parse(metadata).unwrap()).unwrap();
     let new = NewTask {
         metadata: Some(metadata.clone()),
         priority: Priority::High,
-        ..ask("hello")
+        ..new_task("hello")
     };
     let task = world.hub.create_task(&alice, new).await.unwrap();
     let detail = world
@@ -45,25 +47,25 @@ async fn a_new_task_is_there_at_once_and_waits_for_its_agent() {
     assert_eq!(
         task.metadata,
         Some(metadata),
-        "metadata is kept letter for letter"
+        "metadata is kept byte for byte"
     );
     assert_eq!(detail.messages[0].text(), "hello");
     assert_eq!(
         detail.messages[0].timestamp(),
         Some(task.created_at),
-        "it is stamped"
+        "it has the creation timestamp"
     );
     let run = world.claim("n1").await;
-    assert_eq!(run.item().task_id, task.id);
-    assert!(world.claims_nothing("n2").await);
+    assert_eq!(run.work_item().task_id, task.id);
+    assert!(world.has_no_claimable_work("n2").await);
 }
 
 #[tokio::test]
-async fn somebody_elses_task_answers_as_an_unknown_one() {
-    let world = World::new().await;
+async fn foreign_task_is_reported_as_not_found() {
+    let world = HubFixture::new().await;
     let task = world
         .hub
-        .create_task(&caller("alice"), ask("mine"))
+        .create_task(&caller("alice"), new_task("mine"))
         .await
         .unwrap();
     let (bob, unknown) = (caller("bob"), TaskId::new("no-such-task").unwrap());
@@ -72,9 +74,11 @@ async fn somebody_elses_task_answers_as_an_unknown_one() {
         let refused = [
             hub.task(&bob, id).await.map(drop),
             hub.task_detail(&bob, id, 1, true).await.map(drop),
-            hub.send(&bob, id, Message::user_text("x")).await.map(drop),
+            hub.send_message(&bob, id, Message::user_text("x"))
+                .await
+                .map(drop),
             hub.cancel(&bob, id, None).await.map(drop),
-            hub.pushes(&bob, id).await.map(drop),
+            hub.push_subscriptions(&bob, id).await.map(drop),
             hub.watch(&bob, interzone_hub::Subject::Task(id.clone()), 0)
                 .await
                 .map(drop),
@@ -86,7 +90,7 @@ async fn somebody_elses_task_answers_as_an_unknown_one() {
     assert!(
         world
             .hub
-            .list_tasks(&bob, everything())
+            .list_tasks(&bob, all_tasks())
             .await
             .unwrap()
             .tasks
@@ -96,40 +100,50 @@ async fn somebody_elses_task_answers_as_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn a_repeated_call_is_the_same_task_for_as_long_as_it_is_remembered() {
-    let world = World::new().await;
-    let once = Some(Once {
+async fn idempotency_key_returns_same_task_until_retention_ends() {
+    let world = HubFixture::new().await;
+    let idempotency_key = Some(IdempotencyKey {
         key: "call-1".to_owned(),
-        keep: Duration::from_secs(60),
+        retention: Duration::from_secs(60),
     });
     let create = async |name: &str| {
         let new = NewTask {
-            once: once.clone(),
-            ..ask("once")
+            idempotency_key: idempotency_key.clone(),
+            ..new_task("once")
         };
         world.hub.create_task(&caller(name), new).await.unwrap().id
     };
     let first = create("alice").await;
     assert_eq!(create("alice").await, first);
     assert_ne!(create("bob").await, first, "callers do not share keys");
-    world.pass(Duration::from_secs(61));
-    assert_ne!(create("alice").await, first, "it is forgotten in the end");
+    world.advance_clock(Duration::from_secs(61));
+    assert_ne!(
+        create("alice").await,
+        first,
+        "the key expires after its retention"
+    );
 }
 
 #[tokio::test]
-async fn repeated_calls_at_the_same_time_begin_one_task() {
-    let world = World::new().await;
+async fn concurrent_calls_with_same_key_create_one_task() {
+    let world = HubFixture::new().await;
     let calls = (0..16).map(|_| {
         let hub = world.hub.clone();
         tokio::spawn(async move {
-            let once = Some(Once {
+            let idempotency_key = Some(IdempotencyKey {
                 key: "k".to_owned(),
-                keep: Duration::from_secs(60),
+                retention: Duration::from_secs(60),
             });
-            hub.create_task(&caller("alice"), NewTask { once, ..ask("x") })
-                .await
-                .unwrap()
-                .id
+            hub.create_task(
+                &caller("alice"),
+                NewTask {
+                    idempotency_key,
+                    ..new_task("x")
+                },
+            )
+            .await
+            .unwrap()
+            .id
         })
     });
     let mut ids = Vec::new();
@@ -141,7 +155,7 @@ async fn repeated_calls_at_the_same_time_begin_one_task() {
     assert_eq!(
         world
             .hub
-            .count_tasks(&caller("alice"), everything())
+            .count_tasks(&caller("alice"), all_tasks())
             .await
             .unwrap(),
         1
@@ -149,51 +163,59 @@ async fn repeated_calls_at_the_same_time_begin_one_task() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_question_goes_on_with_the_task() {
-    let world = World::new().await;
+async fn answer_to_input_required_resumes_task() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
     let id = world
         .hub
-        .create_task(&alice, ask("book a table"))
+        .create_task(&alice, new_task("book a table"))
         .await
         .unwrap()
         .id;
     let run = world.claim("n1").await;
-    let first = turn(&run).await;
-    let question = Outcome::InputRequired(Message::agent_text("for when?"));
-    let task = run.end(&first, question).await.unwrap();
+    let first = start_turn(&run).await;
+    let question = TurnOutcome::InputRequired(Message::agent_text("for when?"));
+    let task = run.complete(&first, question).await.unwrap();
     assert_eq!(task.state, TaskState::InputRequired);
     assert!(
-        world.claims_nothing("n1").await,
-        "nobody works while the question is open"
+        world.has_no_claimable_work("n1").await,
+        "no work is queued while the question is open"
     );
     let detail = world.hub.task_detail(&alice, &id, 10, false).await.unwrap();
     assert_eq!(
-        detail.status.map(|status| status.text()).as_deref(),
+        detail.status_message.map(|status| status.text()).as_deref(),
         Some("for when?")
     );
 
     let task = world
         .hub
-        .send(&alice, &id, Message::user_text("tonight"))
+        .send_message(&alice, &id, Message::user_text("tonight"))
         .await
         .unwrap();
     assert_eq!(task.state, TaskState::Working);
     let run = world.claim("n2").await;
-    let second = turn(&run).await;
+    let second = start_turn(&run).await;
     assert_eq!(second.message.text(), "tonight");
-    let said: Vec<_> = second.history.iter().map(Message::text).collect();
-    assert_eq!(said, ["book a table", "for when?"]);
-    let task = run.end(&second, completed("done")).await.unwrap();
+    let history: Vec<_> = second.history.iter().map(Message::text).collect();
+    assert_eq!(history, ["book a table", "for when?"]);
+    let task = run
+        .complete(&second, completed_outcome("done"))
+        .await
+        .unwrap();
     assert_eq!(task.state, TaskState::Completed);
     assert!(task.finished_at.is_some());
 }
 
 #[tokio::test]
-async fn what_is_finished_stays_finished() {
-    let world = World::new().await;
+async fn finished_task_rejects_messages_and_cancel() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
-    let id = world.hub.create_task(&alice, ask("x")).await.unwrap().id;
+    let id = world
+        .hub
+        .create_task(&alice, new_task("x"))
+        .await
+        .unwrap()
+        .id;
     let canceled = world
         .hub
         .cancel(&alice, &id, Some("changed my mind"))
@@ -201,8 +223,11 @@ async fn what_is_finished_stays_finished() {
         .unwrap();
     assert_eq!(canceled.state, TaskState::Canceled);
     let again = world.hub.cancel(&alice, &id, None).await.unwrap();
-    assert_eq!(again, canceled, "calling it off again changes nothing");
-    let late = world.hub.send(&alice, &id, Message::user_text("y")).await;
+    assert_eq!(again, canceled, "a second cancel changes nothing");
+    let late = world
+        .hub
+        .send_message(&alice, &id, Message::user_text("y"))
+        .await;
     assert!(matches!(
         late,
         Err(HubError::TaskFinished {
@@ -210,12 +235,19 @@ async fn what_is_finished_stays_finished() {
             ..
         })
     ));
-    assert!(world.claims_nothing("n1").await);
+    assert!(world.has_no_claimable_work("n1").await);
 
-    let id = world.hub.create_task(&alice, ask("x")).await.unwrap().id;
+    let id = world
+        .hub
+        .create_task(&alice, new_task("x"))
+        .await
+        .unwrap()
+        .id;
     let run = world.claim("n1").await;
-    let turn = turn(&run).await;
-    run.end(&turn, completed("done")).await.unwrap();
+    let turn = start_turn(&run).await;
+    run.complete(&turn, completed_outcome("done"))
+        .await
+        .unwrap();
     let late = world.hub.cancel(&alice, &id, None).await;
     assert!(matches!(
         late,
@@ -227,47 +259,47 @@ async fn what_is_finished_stays_finished() {
 }
 
 #[tokio::test]
-async fn pages_show_each_task_once_and_only_ones_own() {
-    let world = World::new().await;
+async fn pages_list_each_own_task_once() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
     let mut made = Vec::new();
     for n in 0..7 {
         made.push(
             world
                 .hub
-                .create_task(&alice, ask(&n.to_string()))
+                .create_task(&alice, new_task(&n.to_string()))
                 .await
                 .unwrap()
                 .id,
         );
         world
             .hub
-            .create_task(&caller("bob"), ask("other"))
+            .create_task(&caller("bob"), new_task("other"))
             .await
             .unwrap();
-        world.pass(Duration::from_millis(n % 2));
+        world.advance_clock(Duration::from_millis(n % 2));
     }
-    let (mut seen, mut after) = (Vec::new(), None);
+    let (mut listed, mut after) = (Vec::new(), None);
     loop {
         let query = TaskQuery {
             limit: 3,
             after,
-            ..everything()
+            ..all_tasks()
         };
         let page = world.hub.list_tasks(&alice, query).await.unwrap();
-        seen.extend(page.tasks.into_iter().map(|task| task.id));
+        listed.extend(page.tasks.into_iter().map(|task| task.id));
         match page.next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
     made.sort();
-    seen.sort();
-    assert_eq!(seen, made);
+    listed.sort();
+    assert_eq!(listed, made);
     assert_eq!(
         world
             .hub
-            .list_tasks(&operator(), everything())
+            .list_tasks(&operator(), all_tasks())
             .await
             .unwrap()
             .tasks
@@ -277,16 +309,19 @@ async fn pages_show_each_task_once_and_only_ones_own() {
 }
 
 #[tokio::test]
-async fn limits_hold_at_the_door() {
+async fn message_limits_are_enforced() {
     let limits = Limits {
         message_bytes: 100,
         parts: 2,
         messages: 2,
         ..Limits::default()
     };
-    let world = World::with(limits).await;
+    let world = HubFixture::with_limits(limits).await;
     let alice = caller("alice");
-    let large = world.hub.create_task(&alice, ask(&"x".repeat(101))).await;
+    let large = world
+        .hub
+        .create_task(&alice, new_task(&"x".repeat(101)))
+        .await;
     assert!(matches!(large, Err(HubError::TooLarge { limit: 100, .. })));
     let part = interzone_protocol::vocab::Part::text("x");
     let many = Message::new(Role::User, vec![part; 3]).unwrap();
@@ -298,46 +333,59 @@ async fn limits_hold_at_the_door() {
             limit: 2
         })
     ));
-    let id = world.hub.create_task(&alice, ask("x")).await.unwrap().id;
+    let id = world
+        .hub
+        .create_task(&alice, new_task("x"))
+        .await
+        .unwrap()
+        .id;
     world
         .hub
-        .send(&alice, &id, Message::user_text("2"))
+        .send_message(&alice, &id, Message::user_text("2"))
         .await
         .unwrap();
-    let third = world.hub.send(&alice, &id, Message::user_text("3")).await;
+    let third = world
+        .hub
+        .send_message(&alice, &id, Message::user_text("3"))
+        .await;
     assert!(matches!(third, Err(HubError::TooMany { limit: 2, .. })));
-    let nobody = Route {
-        assign_to: Some("nobody".to_owned()),
+    let unknown_agent = Route {
+        assign_to: Some("unknown-agent".to_owned()),
         ..Route::default()
     };
-    let nobody = world
+    let unroutable = world
         .hub
         .create_task(
             &alice,
             NewTask {
-                route: nobody,
-                ..ask("x")
+                route: unknown_agent,
+                ..new_task("x")
             },
         )
         .await;
-    assert!(matches!(nobody, Err(HubError::AgentUnavailable)));
+    assert!(matches!(unroutable, Err(HubError::AgentUnavailable)));
 }
 
 #[tokio::test]
-async fn a_large_file_comes_back_whole() {
-    let world = World::new().await;
+async fn large_message_is_returned_complete() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
     let large = "0123456789".repeat(300_000);
-    let id = world.hub.create_task(&alice, ask(&large)).await.unwrap().id;
+    let id = world
+        .hub
+        .create_task(&alice, new_task(&large))
+        .await
+        .unwrap()
+        .id;
     let detail = world.hub.task_detail(&alice, &id, 1, false).await.unwrap();
     assert_eq!(detail.messages[0].text(), large);
     let run = world.claim("n1").await;
-    assert_eq!(turn(&run).await.message.text(), large);
+    assert_eq!(start_turn(&run).await.message.text(), large);
 }
 
 #[tokio::test]
-async fn nobody_speaks_for_the_agent() {
-    let world = World::new().await;
+async fn caller_cannot_send_agent_messages() {
+    let world = HubFixture::new().await;
     let alice = caller("alice");
     let forged = NewTask::new(Message::agent_text("I have paid"));
     let refused = world.hub.create_task(&alice, forged).await;
@@ -345,10 +393,15 @@ async fn nobody_speaks_for_the_agent() {
         refused,
         Err(HubError::Invalid { field: "role", .. })
     ));
-    let id = world.hub.create_task(&alice, ask("x")).await.unwrap().id;
+    let id = world
+        .hub
+        .create_task(&alice, new_task("x"))
+        .await
+        .unwrap()
+        .id;
     let refused = world
         .hub
-        .send(&alice, &id, Message::agent_text("done"))
+        .send_message(&alice, &id, Message::agent_text("done"))
         .await;
     assert!(matches!(
         refused,
@@ -357,69 +410,78 @@ async fn nobody_speaks_for_the_agent() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_is_history_and_no_event() {
-    let world = World::new().await;
+async fn history_messages_are_stored_without_events() {
+    let world = HubFixture::new().await;
     let hub = world.hub.clone();
     let new = NewTask {
-        before: vec![Message::user_text("one"), Message::agent_text("two")],
-        ..ask("three")
+        history: vec![Message::user_text("one"), Message::agent_text("two")],
+        ..new_task("three")
     };
     let task = hub.create_task(&caller("alice"), new).await.unwrap();
-    assert_eq!((task.messages, task.seq), (3, 1));
+    assert_eq!((task.message_count, task.seq), (3, 1));
     let detail = hub
         .task_detail(&caller("alice"), &task.id, usize::MAX, false)
         .await
         .unwrap();
-    let said: Vec<_> = detail.messages.iter().map(Message::text).collect();
-    assert_eq!(said, ["one", "two", "three"]);
+    let texts: Vec<_> = detail.messages.iter().map(Message::text).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
 }
 
 #[tokio::test]
-async fn a_message_under_a_key_is_added_once_even_to_a_task_that_has_ended_since() {
-    let world = World::new().await;
+async fn answer_with_same_key_is_added_once_even_after_task_ended() {
+    let world = HubFixture::new().await;
     let hub = world.hub.clone();
     let alice = caller("alice");
-    let task = hub.create_task(&alice, ask("x")).await.unwrap();
-    let once = |key: &str| {
-        Some(Once {
+    let task = hub.create_task(&alice, new_task("x")).await.unwrap();
+    let idempotency_key = |key: &str| {
+        Some(IdempotencyKey {
             key: key.to_owned(),
-            keep: Duration::from_secs(60),
+            retention: Duration::from_secs(60),
         })
     };
-    let say = |key: &'static str| {
+    let answer = |key: &'static str| {
         let (hub, alice, id) = (hub.clone(), alice.clone(), task.id.clone());
         async move {
-            hub.answer(&alice, &id, Message::user_text("y"), once(key))
+            hub.answer_input(&alice, &id, Message::user_text("y"), idempotency_key(key))
                 .await
         }
     };
     let run = world.claim("n1").await;
-    let first = turn(&run).await;
-    let question = Outcome::InputRequired(Message::agent_text("which?"));
-    run.end(&first, question).await.unwrap();
-    assert_eq!(say("a").await.unwrap().messages, 3);
-    assert_eq!(say("a").await.unwrap().messages, 3, "it waits no more");
-    let begun = hub.begun_by(&alice, "a").await.unwrap();
-    assert_eq!(begun.unwrap().id, task.id);
-    assert!(hub.begun_by(&caller("bob"), "a").await.unwrap().is_none());
+    let first = start_turn(&run).await;
+    let question = TurnOutcome::InputRequired(Message::agent_text("which?"));
+    run.complete(&first, question).await.unwrap();
+    assert_eq!(answer("a").await.unwrap().message_count, 3);
+    assert_eq!(
+        answer("a").await.unwrap().message_count,
+        3,
+        "same key again"
+    );
+    let found = hub.find_by_idempotency_key(&alice, "a").await.unwrap();
+    assert_eq!(found.unwrap().id, task.id);
+    assert!(
+        hub.find_by_idempotency_key(&caller("bob"), "a")
+            .await
+            .unwrap()
+            .is_none()
+    );
     hub.cancel(&alice, &task.id, None).await.unwrap();
-    assert_eq!(say("a").await.unwrap().messages, 3);
-    let refused = say("b").await;
+    assert_eq!(answer("a").await.unwrap().message_count, 3);
+    let refused = answer("b").await;
     assert!(matches!(refused, Err(HubError::TaskFinished { .. })));
 }
 
 #[tokio::test]
-async fn only_a_question_is_answered_and_by_one() {
-    let world = World::new().await;
+async fn open_question_accepts_exactly_one_answer() {
+    let world = HubFixture::new().await;
     let (hub, alice) = (world.hub.clone(), caller("alice"));
-    let task = hub.create_task(&alice, ask("x")).await.unwrap();
-    let answer = |text: &str| hub.answer(&alice, &task.id, Message::user_text(text), None);
+    let task = hub.create_task(&alice, new_task("x")).await.unwrap();
+    let answer = |text: &str| hub.answer_input(&alice, &task.id, Message::user_text(text), None);
     let early = answer("early").await;
-    assert!(matches!(early, Err(HubError::IllegalMove { .. })));
-    let question = Outcome::InputRequired(Message::agent_text("which?"));
+    assert!(matches!(early, Err(HubError::IllegalTransition { .. })));
+    let question = TurnOutcome::InputRequired(Message::agent_text("which?"));
     let run = world.claim("n1").await;
-    let first = turn(&run).await;
-    run.end(&first, question).await.unwrap();
+    let first = start_turn(&run).await;
+    run.complete(&first, question).await.unwrap();
     let (one, other) = tokio::join!(answer("one"), answer("other"));
     assert_eq!(
         [one.is_ok(), other.is_ok()]

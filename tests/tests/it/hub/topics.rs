@@ -1,18 +1,18 @@
-//! Topics: who is told, how often, until when.
+//! Topics: matching, redelivery, expiry and approval of subscriptions.
 
-use super::{World, caller, operator};
+use super::{HubFixture, caller, operator};
 use interzone_hub::ports::SubscriptionQuery;
 use interzone_hub::{
-    Acked, HubError, Limits, NewSubscription, NewTask, Retention, RetryPolicy, SignalBody,
+    AckOutcome, HubError, Limits, NewSubscription, NewTask, Retention, RetryPolicy, SignalBody,
     Subscription, SubscriptionState,
 };
-use interzone_protocol::vocab::{Json, Message, SignalId, Topic, TopicPattern};
+use interzone_protocol::vocab::{Message, SignalId, Topic, TopicPattern, VerbatimJson};
 use std::time::Duration;
 
 const RETRY: RetryPolicy = RetryPolicy {
-    first: Duration::from_secs(1),
-    longest: Duration::from_secs(8),
-    attempts: 3,
+    initial_delay: Duration::from_secs(1),
+    max_delay: Duration::from_secs(8),
+    max_attempts: 3,
 };
 
 fn patterns(texts: &[&str]) -> Vec<TopicPattern> {
@@ -22,18 +22,18 @@ fn patterns(texts: &[&str]) -> Vec<TopicPattern> {
         .collect()
 }
 
-fn new(texts: &[&str]) -> NewSubscription {
+fn new_subscription(texts: &[&str]) -> NewSubscription {
     NewSubscription {
         patterns: patterns(texts),
         needs_approval: false,
-        about: None,
+        dialect_data: None,
         expires_at: None,
     }
 }
 
-async fn publish(world: &World, topic: &str, id: &str) -> usize {
+async fn publish(world: &HubFixture, topic: &str, id: &str) -> usize {
     let (topic, id) = (Topic::new(topic).unwrap(), SignalId::new(id).unwrap());
-    let body = Json::parse(format!(r#"{{"id":"{id}","n":1.00}}"#)).unwrap();
+    let body = VerbatimJson::parse(format!(r#"{{"id":"{id}","n":1.00}}"#)).unwrap();
     world
         .hub
         .publish(&caller("publisher"), topic, id, body)
@@ -42,10 +42,14 @@ async fn publish(world: &World, topic: &str, id: &str) -> usize {
         .deliveries
 }
 
-async fn take(world: &World, owner: &str, subscription: &Subscription) -> Vec<String> {
+async fn claim_signals(
+    world: &HubFixture,
+    owner: &str,
+    subscription: &Subscription,
+) -> Vec<String> {
     let taken = world
         .hub
-        .take_signals(&caller(owner), &subscription.id, &RETRY, 100)
+        .claim_signals(&caller(owner), &subscription.id, &RETRY, 100)
         .await
         .unwrap();
     taken
@@ -55,23 +59,32 @@ async fn take(world: &World, owner: &str, subscription: &Subscription) -> Vec<St
 }
 
 #[tokio::test]
-async fn a_signal_reaches_each_subscription_once_however_many_patterns_match() {
-    let world = World::new().await;
+async fn signal_is_delivered_once_per_subscription() {
+    let world = HubFixture::new().await;
     let hub = &world.hub;
     let mail = hub
-        .subscribe(&caller("a"), new(&["signal.email.*", "signal.**"]))
+        .subscribe(
+            &caller("a"),
+            new_subscription(&["signal.email.*", "signal.**"]),
+        )
         .await
         .unwrap();
-    let all = hub.subscribe(&caller("b"), new(&["**"])).await.unwrap();
+    let all = hub
+        .subscribe(&caller("b"), new_subscription(&["**"]))
+        .await
+        .unwrap();
     assert_eq!(publish(&world, "signal.email.received", "s1").await, 2);
     assert_eq!(publish(&world, "other", "s2").await, 1);
     assert_eq!(
         publish(&world, "signal.email.received", "s1").await,
         2,
-        "an id may be used again"
+        "an id may be reused"
     );
-    assert_eq!(take(&world, "a", &mail).await, ["s1#1", "s1#1"]);
-    assert_eq!(take(&world, "b", &all).await, ["s1#1", "s2#1", "s1#1"]);
+    assert_eq!(claim_signals(&world, "a", &mail).await, ["s1#1", "s1#1"]);
+    assert_eq!(
+        claim_signals(&world, "b", &all).await,
+        ["s1#1", "s2#1", "s1#1"]
+    );
     let unacked = hub
         .unacked_signals(&caller("b"), &all.id, 1, 10)
         .await
@@ -89,22 +102,25 @@ async fn a_signal_reaches_each_subscription_once_however_many_patterns_match() {
 }
 
 #[tokio::test]
-async fn what_is_not_acknowledged_comes_again_and_is_given_up_in_the_end() {
-    let world = World::new().await;
+async fn unacked_signal_is_redelivered_then_dead_lettered() {
+    let world = HubFixture::new().await;
     let subscription = world
         .hub
-        .subscribe(&caller("a"), new(&["t"]))
+        .subscribe(&caller("a"), new_subscription(&["t"]))
         .await
         .unwrap();
-    publish(&world, "t", "kept").await;
+    publish(&world, "t", "acked").await;
     publish(&world, "t", "lost").await;
-    assert_eq!(take(&world, "a", &subscription).await, ["kept#1", "lost#1"]);
     assert_eq!(
-        take(&world, "a", &subscription).await,
-        [""; 0],
-        "not before its time"
+        claim_signals(&world, "a", &subscription).await,
+        ["acked#1", "lost#1"]
     );
-    let ids = ["kept", "never", "kept"].map(|id| SignalId::new(id).unwrap());
+    assert_eq!(
+        claim_signals(&world, "a", &subscription).await,
+        [""; 0],
+        "not before its retry delay"
+    );
+    let ids = ["acked", "never", "acked"].map(|id| SignalId::new(id).unwrap());
     let ack = async || {
         world
             .hub
@@ -112,34 +128,52 @@ async fn what_is_not_acknowledged_comes_again_and_is_given_up_in_the_end() {
             .await
             .unwrap()
     };
-    assert_eq!(ack().await, [Acked::Now, Acked::Unknown, Acked::Now]);
-    assert_eq!(ack().await, [Acked::Before, Acked::Unknown, Acked::Before]);
+    assert_eq!(
+        ack().await,
+        [
+            AckOutcome::Acknowledged,
+            AckOutcome::Unknown,
+            AckOutcome::Acknowledged
+        ]
+    );
+    assert_eq!(
+        ack().await,
+        [
+            AckOutcome::AlreadyAcknowledged,
+            AckOutcome::Unknown,
+            AckOutcome::AlreadyAcknowledged
+        ]
+    );
     for attempt in 2..=3 {
-        world.pass(RETRY.longest);
+        world.advance_clock(RETRY.max_delay);
         assert_eq!(
-            take(&world, "a", &subscription).await,
+            claim_signals(&world, "a", &subscription).await,
             [format!("lost#{attempt}")]
         );
     }
-    world.pass(RETRY.longest);
-    assert_eq!(take(&world, "a", &subscription).await, [""; 0], "given up");
-    let buried = world.hub.store().buried_signals(10).await.unwrap();
-    assert_eq!(buried.len(), 1);
-    assert_eq!(buried[0].signal.id.as_str(), "lost");
+    world.advance_clock(RETRY.max_delay);
+    assert_eq!(
+        claim_signals(&world, "a", &subscription).await,
+        [""; 0],
+        "dead-lettered"
+    );
+    let dead = world.hub.store().dead_signals(10).await.unwrap();
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].signal.id.as_str(), "lost");
 }
 
 #[tokio::test]
-async fn nothing_flows_before_approval_nor_after_it_is_taken_back() {
-    let world = World::new().await;
+async fn signals_flow_only_while_subscription_is_approved() {
+    let world = HubFixture::new().await;
     let (hub, a, boss) = (&world.hub, caller("a"), operator());
-    let wish = NewSubscription {
+    let request = NewSubscription {
         needs_approval: true,
-        ..new(&["t.**"])
+        ..new_subscription(&["t.**"])
     };
-    let subscription = hub.subscribe(&a, wish.clone()).await.unwrap();
+    let subscription = hub.subscribe(&a, request.clone()).await.unwrap();
     let id = &subscription.id;
     assert_eq!(publish(&world, "t.one", "early").await, 0);
-    let early = hub.take_signals(&a, id, &RETRY, 1).await;
+    let early = hub.claim_signals(&a, id, &RETRY, 1).await;
     assert!(matches!(
         early,
         Err(HubError::SubscriptionNotReady {
@@ -160,10 +194,10 @@ async fn nothing_flows_before_approval_nor_after_it_is_taken_back() {
         0,
         "approved for fewer topics"
     );
-    assert!(hub.deny(&boss, id).await.is_err(), "it has been decided");
+    assert!(hub.deny(&boss, id).await.is_err(), "already approved");
     hub.revoke(&boss, id).await.unwrap();
     assert_eq!(publish(&world, "t.one", "late").await, 0);
-    let denied = hub.subscribe(&a, wish).await.unwrap().id;
+    let denied = hub.subscribe(&a, request).await.unwrap().id;
     assert_eq!(
         hub.deny(&boss, &denied).await.unwrap().state,
         SubscriptionState::Denied
@@ -172,17 +206,17 @@ async fn nothing_flows_before_approval_nor_after_it_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_subscription_ends_by_itself_or_topic_by_topic() {
-    let world = World::new().await;
+async fn subscription_ends_by_expiry_or_unsubscribe() {
+    let world = HubFixture::new().await;
     let (hub, a) = (&world.hub, caller("a"));
-    let end = hub.now().after(Duration::from_secs(60));
+    let end = hub.now().plus(Duration::from_secs(60));
     let short = NewSubscription {
         expires_at: Some(end),
-        ..new(&["t"])
+        ..new_subscription(&["t"])
     };
     let short = hub.subscribe(&a, short).await.unwrap().id;
     assert_eq!(publish(&world, "t", "s1").await, 1);
-    world.pass(Duration::from_secs(60));
+    world.advance_clock(Duration::from_secs(60));
     assert_eq!(
         publish(&world, "t", "s2").await,
         0,
@@ -192,7 +226,11 @@ async fn a_subscription_ends_by_itself_or_topic_by_topic() {
     let state = hub.subscription(&a, &short).await.unwrap().state;
     assert_eq!(state, SubscriptionState::Expired);
 
-    let id = hub.subscribe(&a, new(&["x", "y"])).await.unwrap().id;
+    let id = hub
+        .subscribe(&a, new_subscription(&["x", "y"]))
+        .await
+        .unwrap()
+        .id;
     let left = hub
         .unsubscribe(&a, &id, Some(&patterns(&["x"])))
         .await
@@ -210,15 +248,19 @@ async fn a_subscription_ends_by_itself_or_topic_by_topic() {
 }
 
 #[tokio::test]
-async fn somebody_elses_subscription_answers_as_an_unknown_one() {
-    let world = World::new().await;
+async fn foreign_subscription_is_reported_as_not_found() {
+    let world = HubFixture::new().await;
     let (hub, eve) = (&world.hub, caller("eve"));
-    let id = hub.subscribe(&caller("a"), new(&["t"])).await.unwrap().id;
+    let id = hub
+        .subscribe(&caller("a"), new_subscription(&["t"]))
+        .await
+        .unwrap()
+        .id;
     for refused in [
         hub.subscription(&eve, &id).await.map(drop),
         hub.unsubscribe(&eve, &id, None).await.map(drop),
         hub.ack(&eve, &id, &[]).await.map(drop),
-        hub.take_signals(&eve, &id, &RETRY, 1).await.map(drop),
+        hub.claim_signals(&eve, &id, &RETRY, 1).await.map(drop),
         hub.unacked_signals(&eve, &id, 0, 1).await.map(drop),
     ] {
         assert!(matches!(refused, Err(HubError::SubscriptionNotFound(_))));
@@ -237,19 +279,25 @@ async fn somebody_elses_subscription_answers_as_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn a_tasks_events_are_signals_that_its_owner_alone_hears() {
-    let world = World::new().await;
+async fn task_events_are_signaled_to_owner_only() {
+    let world = HubFixture::new().await;
     let (hub, alice, eve) = (&world.hub, caller("alice"), caller("eve"));
-    let mine = hub.subscribe(&alice, new(&["task.**"])).await.unwrap();
-    let hers = hub.subscribe(&eve, new(&["**"])).await.unwrap();
+    let mine = hub
+        .subscribe(&alice, new_subscription(&["task.**"]))
+        .await
+        .unwrap();
+    let hers = hub
+        .subscribe(&eve, new_subscription(&["**"]))
+        .await
+        .unwrap();
     let new = NewTask::new(Message::user_text("x"));
     let task = hub.create_task(&alice, new).await.unwrap();
     hub.cancel(&alice, &task.id, None).await.unwrap();
-    let heard = hub
-        .take_signals(&alice, &mine.id, &RETRY, 10)
+    let deliveries = hub
+        .claim_signals(&alice, &mine.id, &RETRY, 10)
         .await
         .unwrap();
-    let topics: Vec<_> = heard
+    let topics: Vec<_> = deliveries
         .iter()
         .map(|delivery| delivery.signal.topic.to_string())
         .collect();
@@ -260,55 +308,63 @@ async fn a_tasks_events_are_signals_that_its_owner_alone_hears() {
             format!("task.{}.state", task.id)
         ]
     );
-    assert!(matches!(&heard[1].signal.body, SignalBody::Event(_, 2)));
-    assert_eq!(take(&world, "eve", &hers).await, [""; 0]);
+    assert!(matches!(
+        &deliveries[1].signal.body,
+        SignalBody::Event(_, 2)
+    ));
+    assert_eq!(claim_signals(&world, "eve", &hers).await, [""; 0]);
 }
 
 #[tokio::test]
-async fn limits_hold() {
+async fn subscription_limits_are_enforced() {
     let limits = Limits {
         subscriptions: 2,
         patterns: 1,
         signal_bytes: 10,
         ..Limits::default()
     };
-    let world = World::with(limits).await;
+    let world = HubFixture::with_limits(limits).await;
     let (hub, a) = (&world.hub, caller("a"));
     assert!(matches!(
-        hub.subscribe(&a, new(&[])).await,
+        hub.subscribe(&a, new_subscription(&[])).await,
         Err(HubError::Invalid {
             field: "topics",
             ..
         })
     ));
     assert!(matches!(
-        hub.subscribe(&a, new(&["x", "y"])).await,
+        hub.subscribe(&a, new_subscription(&["x", "y"])).await,
         Err(HubError::TooMany { .. })
     ));
     for _ in 0..2 {
-        hub.subscribe(&a, new(&["x"])).await.unwrap();
+        hub.subscribe(&a, new_subscription(&["x"])).await.unwrap();
     }
     assert!(matches!(
-        hub.subscribe(&a, new(&["x"])).await,
+        hub.subscribe(&a, new_subscription(&["x"])).await,
         Err(HubError::TooMany { limit: 2, .. })
     ));
     let (topic, id) = (Topic::new("x").unwrap(), SignalId::new("s").unwrap());
     let large = hub
-        .publish(&a, topic, id, Json::of(&"x".repeat(20)).unwrap())
+        .publish(
+            &a,
+            topic,
+            id,
+            VerbatimJson::from_value(&"x".repeat(20)).unwrap(),
+        )
         .await;
     assert!(matches!(large, Err(HubError::TooLarge { limit: 10, .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn publishers_and_subscribers_at_the_same_time_agree() {
-    let world = World::new().await;
+async fn concurrent_publish_and_subscribe_lose_no_signal() {
+    let world = HubFixture::new().await;
     let mut publishers = Vec::new();
     for n in 0..8 {
         let hub = world.hub.clone();
         publishers.push(tokio::spawn(async move {
             for k in 0..20 {
                 let id = SignalId::new(format!("s{n}-{k}")).unwrap();
-                let body = Json::of(&k).unwrap();
+                let body = VerbatimJson::from_value(&k).unwrap();
                 hub.publish(&caller("p"), Topic::new("t").unwrap(), id, body)
                     .await
                     .unwrap();
@@ -317,40 +373,40 @@ async fn publishers_and_subscribers_at_the_same_time_agree() {
     }
     let late = world
         .hub
-        .subscribe(&caller("a"), new(&["t"]))
+        .subscribe(&caller("a"), new_subscription(&["t"]))
         .await
         .unwrap();
     let after = publish(&world, "t", "after").await;
     assert_eq!(
         after, 1,
-        "what is published after the subscription is acknowledged reaches it"
+        "a signal published after subscribe returned reaches it"
     );
     for publisher in publishers {
         publisher.await.unwrap();
     }
-    let got = world
+    let unacked = world
         .hub
         .unacked_signals(&caller("a"), &late.id, 0, 1_000)
         .await
         .unwrap();
-    let numbers: Vec<u64> = got.iter().map(|delivery| delivery.seq).collect();
+    let numbers: Vec<u64> = unacked.iter().map(|delivery| delivery.seq).collect();
     assert_eq!(
         numbers,
-        (1..=u64::try_from(got.len()).unwrap()).collect::<Vec<_>>()
+        (1..=u64::try_from(unacked.len()).unwrap()).collect::<Vec<_>>()
     );
 }
 
 #[tokio::test]
-async fn what_nobody_fetches_is_given_up_by_the_sweep() {
-    let world = World::new().await;
+async fn sweep_dead_letters_old_unacked_signals() {
+    let world = HubFixture::new().await;
     let id = world
         .hub
-        .subscribe(&caller("a"), new(&["t"]))
+        .subscribe(&caller("a"), new_subscription(&["t"]))
         .await
         .unwrap()
         .id;
     publish(&world, "t", "old").await;
-    world.pass(Duration::from_secs(31 * 86_400));
+    world.advance_clock(Duration::from_secs(31 * 86_400));
     publish(&world, "t", "new").await;
     world
         .hub
@@ -367,18 +423,23 @@ async fn what_nobody_fetches_is_given_up_by_the_sweep() {
         .map(|delivery| delivery.signal.id.as_str())
         .collect();
     assert_eq!(left, ["new"]);
-    let buried = world.hub.store().buried_signals(10).await.unwrap();
-    assert_eq!(buried.len(), 1);
+    let dead = world.hub.store().dead_signals(10).await.unwrap();
+    assert_eq!(dead.len(), 1);
 }
 
 #[tokio::test]
-async fn nobody_but_the_hub_speaks_of_tasks_and_streams() {
-    let world = World::new().await;
+async fn publish_to_reserved_topics_is_rejected() {
+    let world = HubFixture::new().await;
     for topic in ["task.t-1.state", "stream.s-1.chunk", "task"] {
         let (topic, id) = (Topic::new(topic).unwrap(), SignalId::new("s").unwrap());
         let forged = world
             .hub
-            .publish(&caller("eve"), topic, id, Json::of(&1).unwrap())
+            .publish(
+                &caller("eve"),
+                topic,
+                id,
+                VerbatimJson::from_value(&1).unwrap(),
+            )
             .await;
         assert!(matches!(
             forged,

@@ -1,65 +1,70 @@
-//! An agent in Python, as a program that the zone runs: what it can do, and what it can do wrong.
+//! A Python command agent: its features, and how it can misbehave.
 
-use super::PATIENCE;
-use super::zone::{Setup, Zone, said};
+use super::WAIT_TIMEOUT;
+use super::zone_process::{ZoneBuilder, ZoneProcess, user_message};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What the agent said last.
-fn answer(task: &Value) -> &str {
+/// Returns the agent's last message.
+fn agent_answer(task: &Value) -> &str {
     let messages = task["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
     assert_eq!(last["role"], "agent", "{task}");
     last["parts"][0]["content"].as_str().unwrap()
 }
 
-async fn ask(zone: &Zone, token: &str, text: &str) -> Value {
-    let id = zone.create(token, "worker", text).await;
-    zone.finished(token, &id).await
+async fn run_task(zone: &ZoneProcess, token: &str, text: &str) -> Value {
+    let id = zone.create_task(token, "worker", text).await;
+    zone.wait_for_task(token, &id).await
 }
 
-/// The program makes this file; nothing else tells that it is there.
-pub(crate) async fn file_appears(path: &Path) {
+/// Waits for a file that the agent creates, its only sign of progress.
+pub(crate) async fn wait_for_file(path: &Path) {
     let look = async {
         let mut every = tokio::time::interval(std::time::Duration::from_millis(10));
         while !path.exists() {
             every.tick().await;
         }
     };
-    let found = tokio::time::timeout(PATIENCE, look).await;
+    let found = tokio::time::timeout(WAIT_TIMEOUT, look).await;
     assert!(found.is_ok(), "{} did not appear", path.display());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_agent_does_all_that_agents_do() {
-    let zone = Setup::new().with_worker().start().await;
+async fn command_agent_supports_every_feature() {
+    let zone = ZoneBuilder::new().with_worker().start().await;
     let token = zone.token("anna");
 
-    let task = ask(&zone, &token, "echo hello \u{2603}").await;
+    let task = run_task(&zone, &token, "echo hello \u{2603}").await;
     assert_eq!(
-        (task["status"].as_str().unwrap(), answer(&task)),
+        (task["status"].as_str().unwrap(), agent_answer(&task)),
         ("COMPLETED", "hello \u{2603}")
     );
     assert_eq!(task["assignedAgent"], "worker");
-    // It is the default, for who names nobody.
+    // It is the default agent.
     let made = zone
         .call(
             &token,
             "tasks.create",
-            json!({"initialMessage": said("echo default")}),
+            json!({"initialMessage": user_message("echo default")}),
         )
         .await;
     let id = made["task"]["taskId"].as_str().unwrap();
-    assert_eq!(answer(&zone.finished(&token, id).await), "default");
+    assert_eq!(
+        agent_answer(&zone.wait_for_task(&token, id).await),
+        "default"
+    );
 
-    let task = ask(&zone, &token, "words one two three").await;
-    assert_eq!(answer(&task), "one two three ");
+    let task = run_task(&zone, &token, "words one two three").await;
+    assert_eq!(agent_answer(&task), "one two three ");
 
-    let id = zone.create(&token, "worker", "status thinking hard").await;
+    let id = zone
+        .create_task(&token, "worker", "status thinking hard")
+        .await;
     let events = zone
         .watch(&token, &format!("tasks/{id}"), None)
         .await
-        .rest()
+        .remaining()
         .await;
     assert!(
         events
@@ -69,17 +74,17 @@ async fn a_command_agent_does_all_that_agents_do() {
         "{events:#?}"
     );
 
-    let task = ask(&zone, &token, "file notes.txt some text").await;
+    let task = run_task(&zone, &token, "file notes.txt some text").await;
     assert_eq!(task["artifacts"][0]["name"], "notes.txt");
     assert_eq!(task["artifacts"][0]["parts"][0]["content"], "some text");
-    assert_eq!(answer(&task), "made notes.txt");
+    assert_eq!(agent_answer(&task), "made notes.txt");
 
     for (text, expect) in [
         ("fail badly", "badly"),
         ("reject no thanks", "no thanks"),
         ("error went wrong", ""),
     ] {
-        let task = ask(&zone, &token, text).await;
+        let task = run_task(&zone, &token, text).await;
         assert_eq!(task["status"], "FAILED", "{text}: {task}");
         assert!(
             task["messages"].to_string().contains(expect),
@@ -87,20 +92,20 @@ async fn a_command_agent_does_all_that_agents_do() {
         );
     }
 
-    let params = json!({"initialMessage": said("metadata"), "assignTo": "worker", "metadata": {"k": [1, "\u{2603}"]}});
+    let params = json!({"initialMessage": user_message("metadata"), "assignTo": "worker", "metadata": {"k": [1, "\u{2603}"]}});
     let made = zone.call(&token, "tasks.create", params).await;
     let task = zone
-        .finished(&token, made["task"]["taskId"].as_str().unwrap())
+        .wait_for_task(&token, made["task"]["taskId"].as_str().unwrap())
         .await;
-    let seen: Value = serde_json::from_str(answer(&task)).unwrap();
-    assert_eq!(seen["k"], json!([1, "\u{2603}"]));
+    let metadata: Value = serde_json::from_str(agent_answer(&task)).unwrap();
+    assert_eq!(metadata["k"], json!([1, "\u{2603}"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_and_the_history_is_there() {
-    let zone = Setup::new().with_worker().start().await;
+async fn answered_question_continues_with_history() {
+    let zone = ZoneBuilder::new().with_worker().start().await;
     let token = zone.token("anna");
-    let id = zone.create(&token, "worker", "ask which?").await;
+    let id = zone.create_task(&token, "worker", "ask which?").await;
     let mut watch = zone.watch(&token, &format!("tasks/{id}"), None).await;
     watch
         .until(|event| {
@@ -109,14 +114,14 @@ async fn a_question_is_answered_and_the_history_is_there() {
         .await;
     let task = zone.task(&token, &id).await;
     assert_eq!(
-        (task["status"].as_str().unwrap(), answer(&task)),
+        (task["status"].as_str().unwrap(), agent_answer(&task)),
         ("INPUT_REQUIRED", "which?")
     );
-    let send = json!({"taskId": id, "message": said("history please")});
+    let send = json!({"taskId": id, "message": user_message("history please")});
     zone.call(&token, "tasks.send", send).await;
-    watch.rest().await;
+    watch.remaining().await;
     let task = zone.task(&token, &id).await;
-    let history: Value = serde_json::from_str(answer(&task)).unwrap();
+    let history: Value = serde_json::from_str(agent_answer(&task)).unwrap();
     let history: Vec<&str> = history
         .as_array()
         .unwrap()
@@ -130,12 +135,12 @@ async fn a_question_is_answered_and_the_history_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_to_stop_reaches_the_program() {
-    let zone = Setup::new().with_worker().start().await;
+async fn cancel_reaches_the_agent_process() {
+    let zone = ZoneBuilder::new().with_worker().start().await;
     let token = zone.token("anna");
     let gate = tempfile::tempdir().unwrap();
     let id = zone
-        .create(
+        .create_task(
             &token,
             "worker",
             &format!("gate {} 1", gate.path().display()),
@@ -156,82 +161,89 @@ async fn a_call_to_stop_reaches_the_program() {
         "CANCELED",
         "at once"
     );
-    let rest = watch.rest().await;
+    let events = watch.remaining().await;
     assert!(
-        rest.iter()
+        events
+            .iter()
             .all(|event| !["COMPLETED", "FAILED"].contains(&event.kind())),
-        "{rest:#?}"
+        "{events:#?}"
     );
-    assert_eq!(answer(&ask(&zone, &token, "echo next").await), "next");
+    assert_eq!(
+        agent_answer(&run_task(&zone, &token, "echo next").await),
+        "next"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_hangs_is_cut_off() {
-    let zone = Setup::new()
+async fn hanging_agent_times_out() {
+    let zone = ZoneBuilder::new()
         .with_worker()
-        .set("work.turn", "1s")
+        .set("work.turn_timeout", "1s")
         .start()
         .await;
     let token = zone.token("anna");
-    let file = zone.world.path("hung");
+    let file = zone.env.path("hung");
     let id = zone
-        .create(&token, "worker", &format!("hang {}", file.display()))
+        .create_task(&token, "worker", &format!("hang {}", file.display()))
         .await;
-    file_appears(&file).await;
-    // While it hangs, the others work.
+    wait_for_file(&file).await;
+    // Other tasks run meanwhile.
     assert_eq!(
-        answer(&ask(&zone, &token, "echo beside it").await),
+        agent_answer(&run_task(&zone, &token, "echo beside it").await),
         "beside it"
     );
-    let task = zone.finished(&token, &id).await;
+    let task = zone.wait_for_task(&token, &id).await;
     assert_eq!(task["status"], "FAILED", "{task}");
     assert_eq!(
-        answer(&ask(&zone, &token, "echo after it").await),
+        agent_answer(&run_task(&zone, &token, "echo after it").await),
         "after it"
     );
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_crashes_fails_its_runs_and_comes_back() {
-    let zone = Setup::new().with_worker().start().await;
+async fn crashed_agent_fails_its_runs_and_restarts() {
+    let zone = ZoneBuilder::new().with_worker().start().await;
     let token = zone.token("anna");
     let gate = tempfile::tempdir().unwrap();
-    let beside = zone
-        .create(
+    let concurrent = zone
+        .create_task(
             &token,
             "worker",
             &format!("gate {} 1", gate.path().display()),
         )
         .await;
-    zone.watch(&token, &format!("tasks/{beside}"), None)
+    zone.watch(&token, &format!("tasks/{concurrent}"), None)
         .await
         .until(|event| event.name == "interzone.task.status")
         .await;
     for _ in 0..2 {
-        let task = ask(&zone, &token, "crash").await;
+        let task = run_task(&zone, &token, "crash").await;
         assert_eq!(task["status"], "FAILED", "{task}");
         assert!(
             !task.to_string().contains("agent.py"),
-            "nothing internal is told: {task}"
+            "internals are exposed: {task}"
         );
     }
-    let task = zone.finished(&token, &beside).await;
+    let task = zone.wait_for_task(&token, &concurrent).await;
     assert_eq!(
         task["status"], "FAILED",
-        "its neighbour died with it: {task}"
+        "a concurrent run fails as well: {task}"
     );
-    assert_eq!(answer(&ask(&zone, &token, "echo alive").await), "alive");
-    zone.serves().await;
+    assert_eq!(
+        agent_answer(&run_task(&zone, &token, "echo alive").await),
+        "alive"
+    );
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_prints_rubbish_harms_nobody() {
-    let zone = Setup::new().with_worker().start().await;
+async fn invalid_agent_output_is_contained() {
+    let zone = ZoneBuilder::new().with_worker().start().await;
     let token = zone.token("anna");
     for text in ["rubbish", "nonsense", "flood 64"] {
-        let task = ask(&zone, &token, text).await;
-        // Lines that mean nothing may be passed over; an answer that means nothing may not.
+        let task = run_task(&zone, &token, text).await;
+        // Invalid lines may be skipped; an invalid answer may not.
         let expect: &[&str] = match text {
             "rubbish" => &["COMPLETED", "FAILED"],
             _ => &["FAILED"],
@@ -241,26 +253,26 @@ async fn an_agent_that_prints_rubbish_harms_nobody() {
             "{text}: {task}"
         );
         assert_eq!(
-            answer(&ask(&zone, &token, "echo sane").await),
+            agent_answer(&run_task(&zone, &token, "echo sane").await),
             "sane",
             "after {text}"
         );
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_urgent_comes_first() {
-    let zone = Setup::new()
+async fn urgent_tasks_run_first() {
+    let zone = ZoneBuilder::new()
         .with_worker()
         .set_worker("concurrency", 1)
         .start()
         .await;
     let token = zone.token("anna");
     let gate = tempfile::tempdir().unwrap();
-    // While one is at work, the others line up.
+    // While one task runs, the others queue.
     let first = zone
-        .create(
+        .create_task(
             &token,
             "worker",
             &format!("gate {} 1", gate.path().display()),
@@ -270,7 +282,7 @@ async fn what_is_urgent_comes_first() {
         .await
         .until(|event| event.name == "interzone.task.status")
         .await;
-    let file = zone.world.path("order");
+    let file = zone.env.path("order");
     let mut ids = Vec::new();
     for (priority, mark) in [
         ("LOW", "low"),
@@ -280,14 +292,13 @@ async fn what_is_urgent_comes_first() {
         ("URGENT", "urgent"),
     ] {
         let text = format!("stamp {} {mark}", file.display());
-        let params =
-            json!({"initialMessage": said(&text), "assignTo": "worker", "priority": priority});
+        let params = json!({"initialMessage": user_message(&text), "assignTo": "worker", "priority": priority});
         let made = zone.call(&token, "tasks.create", params).await;
         ids.push(made["task"]["taskId"].as_str().unwrap().to_owned());
     }
     std::fs::write(gate.path().join("1"), "").unwrap();
     for id in ids {
-        assert_eq!(zone.finished(&token, &id).await["status"], "COMPLETED");
+        assert_eq!(zone.wait_for_task(&token, &id).await["status"], "COMPLETED");
     }
     let order = std::fs::read_to_string(file).unwrap();
     let order: Vec<&str> = order.lines().collect();

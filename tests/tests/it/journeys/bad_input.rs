@@ -1,9 +1,8 @@
-//! What no honest caller sends: a clear error in the dialect, or the end of the connection, and the
-//! zone still serves afterwards.
+//! Invalid requests: the zone answers with a clear JSON-RPC error or closes the connection, and keeps serving.
 
-use super::soon;
-use super::wire::{Reply, error_code};
-use super::zone::{Setup, Zone, said};
+use super::rpc::{HttpReply, error_code};
+use super::within_timeout;
+use super::zone_process::{ZoneBuilder, ZoneProcess, user_message};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,13 +12,13 @@ const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
-/// A call that finds nothing.
-fn message_for(task: &str) -> String {
+/// A call for a task that does not exist.
+fn get_task_request(task: &str) -> String {
     let params = json!({"taskId": task});
     json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.get", "params": params}).to_string()
 }
 
-fn refused(reply: &Reply, status: u16, code: i64, name: &str) {
+fn assert_rejected(reply: &HttpReply, status: u16, code: i64, name: &str) {
     assert_eq!(
         (reply.status, reply.code()),
         (status, code),
@@ -30,8 +29,8 @@ fn refused(reply: &Reply, status: u16, code: i64, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_are_no_messages() {
-    let zone = Setup::new().start().await;
+async fn invalid_json_rpc_bodies_are_rejected() {
+    let zone = ZoneBuilder::new().start().await;
     let token = zone.token("anna");
     let nested = |depth: usize| {
         let inner = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -141,7 +140,7 @@ async fn bodies_that_are_no_messages() {
     ];
     for (name, body, code) in table {
         let reply = zone.post(&token, body).await;
-        refused(&reply, 400, code, name);
+        assert_rejected(&reply, 400, code, name);
     }
     for (name, params) in [("a list", "[1]"), ("a number", "7"), ("a text", "\"x\"")] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tasks.get","params":{params}}}"#);
@@ -151,20 +150,20 @@ async fn bodies_that_are_no_messages() {
             "{name}: {reply:?}"
         );
     }
-    // Below the limit, deep is only deep.
+    // Nesting below the limit is accepted.
     let reply = zone.post(&token, nested(60)).await;
     assert!(reply.json().get("result").is_some(), "{reply:?}");
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches() {
-    let zone = Setup::new().start().await;
+async fn batches_are_limited_and_answered_per_entry() {
+    let zone = ZoneBuilder::new().start().await;
     let token = zone.token("anna");
     let get = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "tasks.get", "params": {"taskId": "x"}});
     let many: Vec<Value> = (0..10_000).map(get).collect();
     let reply = zone.post(&token, json!(many).to_string()).await;
-    refused(&reply, 400, INVALID_REQUEST, "10,000 at once");
+    assert_rejected(&reply, 400, INVALID_REQUEST, "10,000 at once");
     let full: Vec<Value> = (0..1000).map(get).collect();
     let reply = zone.post(&token, json!(full).to_string()).await;
     assert_eq!(reply.status, 200);
@@ -172,7 +171,7 @@ async fn batches() {
 
     let mixed = json!([
         get(7), 1, {}, {"jsonrpc": "2.0", "method": "tasks.get", "params": {"taskId": "x"}},
-        {"jsonrpc": "2.0", "id": "made", "method": "tasks.create", "params": {"initialMessage": said("echo x"), "assignTo": "demo"}},
+        {"jsonrpc": "2.0", "id": "made", "method": "tasks.create", "params": {"initialMessage": user_message("echo x"), "assignTo": "demo"}},
         {"jsonrpc": "2.0", "id": null, "method": "nothing.like.it"},
     ]);
     let reply = zone.post(&token, mixed.to_string()).await;
@@ -189,23 +188,23 @@ async fn batches() {
         by_id(json!("made")).next().unwrap()["result"]["type"],
         "task"
     );
-    let mut nameless: Vec<i64> = by_id(Value::Null).map(error_code).collect();
-    nameless.sort_unstable();
+    let mut without_id: Vec<i64> = by_id(Value::Null).map(error_code).collect();
+    without_id.sort_unstable();
     assert_eq!(
-        nameless,
+        without_id,
         [METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_REQUEST]
     );
 
-    let silent =
+    let notifications =
         json!([{"jsonrpc": "2.0", "method": "tasks.get"}, {"jsonrpc": "2.0", "method": "no.such"}]);
-    let reply = zone.post(&token, silent.to_string()).await;
+    let reply = zone.post(&token, notifications.to_string()).await;
     assert_eq!((reply.status, reply.text.as_str()), (204, ""));
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn methods_and_params_that_are_wrong_are_named() {
-    let zone = Setup::new().start().await;
+async fn invalid_params_error_names_the_field() {
+    let zone = ZoneBuilder::new().start().await;
     let token = zone.token("anna");
     for method in [
         "tasks.getBatch",
@@ -216,10 +215,10 @@ async fn methods_and_params_that_are_wrong_are_named() {
         "__proto__",
         "tasks/get\u{0}",
     ] {
-        let (code, data) = zone.refused(&token, method, json!({})).await;
+        let (code, data) = zone.call_error(&token, method, json!({})).await;
         assert_eq!(code, METHOD_NOT_FOUND, "{method:?}: {data}");
     }
-    let message = said("hello");
+    let message = user_message("hello");
     let table = [
         ("tasks.get", json!({}), "params.taskId"),
         ("tasks.get", json!({"taskId": 7}), "params.taskId"),
@@ -328,21 +327,21 @@ async fn methods_and_params_that_are_wrong_are_named() {
         ),
     ];
     for (method, params, field) in table {
-        let (code, data) = zone.refused(&token, method, params.clone()).await;
+        let (code, data) = zone.call_error(&token, method, params.clone()).await;
         assert_eq!(
             (code, data["field"].as_str().unwrap_or_default()),
             (INVALID_PARAMS, field),
             "{method} {params}: {data}"
         );
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_of_others_are_unknown_ids() {
-    let zone = Setup::new().start().await;
+async fn ids_of_other_callers_look_unknown() {
+    let zone = ZoneBuilder::new().start().await;
     let (anna, bert) = (zone.token("anna"), zone.token("bert"));
-    let task = zone.create(&anna, "demo", "ask something").await;
+    let task = zone.create_task(&anna, "demo", "ask something").await;
     zone.watch(&anna, &format!("tasks/{task}"), None)
         .await
         .until(|event| event.params()["data"]["status"] == "INPUT_REQUIRED")
@@ -351,7 +350,7 @@ async fn ids_of_others_are_unknown_ids() {
         .call(&anna, "stream.start", json!({"participants": ["demo"]}))
         .await;
     let stream = started["stream"]["streamId"].as_str().unwrap();
-    let message = said("mine now");
+    let message = user_message("mine now");
     let now = "2026-01-01T00:00:00Z";
     for (method, params, missing, code) in [
         ("tasks.get", json!({"taskId": task}), "taskId", -40001),
@@ -387,17 +386,17 @@ async fn ids_of_others_are_unknown_ids() {
             -40003,
         ),
     ] {
-        let theirs = zone.ask(&bert, method, params.clone()).await;
+        let foreign_reply = zone.send_call(&bert, method, params.clone()).await;
         let mut unknown = params.clone();
         unknown[missing] = json!("0198c0de-0000-7000-8000-000000000000");
-        let nobodys = zone.ask(&bert, method, unknown).await;
-        // The two must not be told apart, or ids could be guessed at; the id that was sent aside.
+        let unknown_reply = zone.send_call(&bert, method, unknown).await;
+        // Apart from the id that was sent, the two responses must be the same, or ids could be guessed.
         assert_eq!(
-            (theirs.status, theirs.code()),
-            (nobodys.status, nobodys.code()),
+            (foreign_reply.status, foreign_reply.code()),
+            (unknown_reply.status, unknown_reply.code()),
             "{method}"
         );
-        let same = |reply: &Reply| {
+        let comparable_error = |reply: &HttpReply| {
             let mut data = reply.json()["error"].take();
             for name in [missing, "timestamp"] {
                 data["data"]
@@ -406,19 +405,29 @@ async fn ids_of_others_are_unknown_ids() {
             }
             data
         };
-        assert_eq!(same(&theirs), same(&nobodys), "{method}");
-        // A stranger on a stream may also be told that they do not take part (contract, 4).
+        assert_eq!(
+            comparable_error(&foreign_reply),
+            comparable_error(&unknown_reply),
+            "{method}"
+        );
+        // On a stream, a caller that does not take part may also be told so (contract, 4).
         assert!(
-            theirs.code() == code || (missing == "streamId" && theirs.code() == -40006),
-            "{method}: {theirs:?}"
+            foreign_reply.code() == code
+                || (missing == "streamId" && foreign_reply.code() == -40006),
+            "{method}: {foreign_reply:?}"
         );
     }
-    // Others may tell of tasks of theirs, by whatever id; ours does not move by it.
-    let told = json!({"taskId": task, "event": "COMPLETED", "timestamp": now});
-    let known = zone.call(&bert, "task.notification", told.clone()).await;
-    let mut unknown = told;
+    // Other callers may send notifications for any task id; this task does not change.
+    let notification = json!({"taskId": task, "event": "COMPLETED", "timestamp": now});
+    let accepted = zone
+        .call(&bert, "task.notification", notification.clone())
+        .await;
+    let mut unknown = notification;
     unknown["taskId"] = json!("no-such-task");
-    assert_eq!(zone.call(&bert, "task.notification", unknown).await, known);
+    assert_eq!(
+        zone.call(&bert, "task.notification", unknown).await,
+        accepted
+    );
     let task_now = zone.task(&anna, &task).await;
     assert_eq!(task_now["status"], "INPUT_REQUIRED");
     assert_eq!(
@@ -434,18 +443,18 @@ async fn ids_of_others_are_unknown_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_no_calls() {
-    let zone = Setup::new().start().await;
+async fn invalid_http_requests_are_rejected() {
+    let zone = ZoneBuilder::new().start().await;
     let token = zone.token("anna");
-    let body = message_for("x");
+    let body = get_task_request("x");
     for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"] {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let request = zone
             .http
             .request(method.clone(), format!("{}/jsonrpc", zone.url))
             .bearer_auth(&token);
-        let reply = Reply::read(request.send().await.unwrap()).await;
-        refused(&reply, 405, INVALID_REQUEST, method.as_str());
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
+        assert_rejected(&reply, 405, INVALID_REQUEST, method.as_str());
         assert!(reply.header("allow").contains("POST"), "{reply:?}");
     }
     for kind in [
@@ -464,8 +473,8 @@ async fn requests_that_are_no_calls() {
         } else {
             request.header("content-type", kind)
         };
-        let reply = Reply::read(request.body(body.clone()).send().await.unwrap()).await;
-        refused(&reply, 415, INVALID_REQUEST, kind);
+        let reply = HttpReply::read(request.body(body.clone()).send().await.unwrap()).await;
+        assert_rejected(&reply, 415, INVALID_REQUEST, kind);
     }
     for kind in [
         "application/json; charset=utf-8",
@@ -479,7 +488,7 @@ async fn requests_that_are_no_calls() {
         let request = request
             .header("content-type", kind)
             .header("x-correlation-id", "abc-123");
-        let reply = Reply::read(request.body(body.clone()).send().await.unwrap()).await;
+        let reply = HttpReply::read(request.body(body.clone()).send().await.unwrap()).await;
         assert_eq!((reply.status, reply.code()), (200, -40001), "{kind}");
         assert_eq!(reply.header("x-correlation-id"), "abc-123");
     }
@@ -494,32 +503,32 @@ async fn requests_that_are_no_calls() {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
         );
-        let mut raw = zone.raw().await;
+        let mut raw = zone.raw_connection().await;
         raw.send(request.as_bytes()).await;
         let reply = raw.reply().await.unwrap();
         assert!((400..500).contains(&reply.status), "{path}: {reply:?}");
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_are_too_big() {
-    let zone = Setup::new().set("limits.body", "64KiB").start().await;
+async fn oversized_bodies_get_413() {
+    let zone = ZoneBuilder::new().set("limits.body", "64KiB").start().await;
     let token = zone.token("anna");
     let authorization =
         format!("authorization: Bearer {token}\r\ncontent-type: application/json\r\n");
     let big = vec![b' '; 70_000];
     let reply = zone.post(&token, big.clone()).await;
-    refused(&reply, 413, INVALID_REQUEST, "a big body");
-    // Told by its length alone: refused before it is sent.
+    assert_rejected(&reply, 413, INVALID_REQUEST, "a big body");
+    // Rejected by the content length, before the body is sent.
     let reply = zone
         .raw_post(
             &format!("{authorization}content-length: 99999999999\r\n"),
             b"",
         )
         .await;
-    refused(&reply, 413, INVALID_REQUEST, "a big length");
-    // Without a length: refused when the limit is passed, not when it ends.
+    assert_rejected(&reply, 413, INVALID_REQUEST, "a big length");
+    // Without a length: rejected when the limit is exceeded, not at the end of the body.
     let mut chunked = Vec::new();
     for block in big.chunks(1000) {
         chunked.extend(format!("{:x}\r\n", block.len()).into_bytes());
@@ -532,49 +541,49 @@ async fn bodies_that_are_too_big() {
             &chunked,
         )
         .await;
-    refused(&reply, 413, INVALID_REQUEST, "a big body in chunks");
-    let mut just = message_for("x").into_bytes();
+    assert_rejected(&reply, 413, INVALID_REQUEST, "a big body in chunks");
+    let mut just = get_task_request("x").into_bytes();
     just.resize(65_536, b' ');
     assert_eq!(
         zone.post(&token, just).await.code(),
         -40001,
-        "as big as may be"
+        "exactly at the limit"
     );
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
-/// Bytes on a TLS connection that must not end well: refused with one of these statuses, or hung up on.
-async fn sent(zone: &Zone, name: &str, bytes: &[u8], statuses: &[u16]) {
-    let mut raw = zone.raw().await;
+/// Sends raw bytes on a TLS connection and expects one of these statuses; 0 stands for a closed connection.
+async fn assert_raw_status(zone: &ZoneProcess, name: &str, bytes: &[u8], statuses: &[u16]) {
+    let mut raw = zone.raw_connection().await;
     raw.send(bytes).await;
     match raw.reply().await {
         Some(reply) => assert!(statuses.contains(&reply.status), "{name}: {reply:?}"),
-        None => assert!(statuses.contains(&0), "{name}: hung up"),
+        None => assert!(statuses.contains(&0), "{name}: connection closed"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_that_is_no_http() {
-    let zone = Setup::new()
-        .set("limits.body_time", "2s")
-        .set("limits.header_time", "2s")
+async fn malformed_http_is_rejected() {
+    let zone = ZoneBuilder::new()
+        .set("limits.body_timeout", "2s")
+        .set("limits.header_timeout", "2s")
         .start()
         .await;
     let token = zone.token("anna");
     let head = format!(
         "POST /jsonrpc HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n"
     );
-    let body = message_for("x");
+    let body = get_task_request("x");
     let length = body.len();
     let post = |headers: &str, body: &str| format!("{head}{headers}\r\n{body}").into_bytes();
-    sent(
+    assert_raw_status(
         &zone,
-        "as it should be",
+        "a valid request",
         &post(&format!("content-length: {length}\r\n"), &body),
         &[200],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "two lengths",
         &post(
@@ -584,7 +593,7 @@ async fn http_that_is_no_http() {
         &[400],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a length and chunks",
         &post(
@@ -594,56 +603,56 @@ async fn http_that_is_no_http() {
         &[400, 0],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a length below nothing",
         &post("content-length: -1\r\n", &body),
         &[400],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a length in words",
         &post("content-length: all\r\n", &body),
         &[400],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "another coding",
         &post("transfer-encoding: gzip\r\n", &body),
         &[400, 411, 501],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a chunk without a size",
         &post("transfer-encoding: chunked\r\n", "zz\r\nabc\r\n"),
         &[400, 0],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a space in a name",
         &post(&format!("x y: z\r\ncontent-length: {length}\r\n"), &body),
         &[400],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "a line too many",
         b"\r\n\r\n\r\n\r\nhello\r\n\r\n",
         &[400, 0],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "not HTTP at all",
         b"\x00\x01\x02\x03 rubbish \xff\r\n\r\n",
         &[400, 0],
     )
     .await;
-    sent(
+    assert_raw_status(
         &zone,
         "another version",
         b"GET / HTTP/9.9\r\n\r\n",
@@ -654,9 +663,9 @@ async fn http_that_is_no_http() {
         "x-big: {}\r\ncontent-length: {length}\r\n",
         "y".repeat(100_000)
     );
-    sent(&zone, "a huge header", &post(&huge, &body), &[431, 0]).await;
+    assert_raw_status(&zone, "a huge header", &post(&huge, &body), &[431, 0]).await;
     let many: String = (0..2_000).map(|n| format!("x-{n}: y\r\n")).collect();
-    sent(
+    assert_raw_status(
         &zone,
         "many headers",
         &post(&format!("{many}content-length: {length}\r\n"), &body),
@@ -667,9 +676,9 @@ async fn http_that_is_no_http() {
         "GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
         "a".repeat(100_000)
     );
-    sent(&zone, "a long path", long.as_bytes(), &[404, 414, 431, 0]).await;
+    assert_raw_status(&zone, "a long path", long.as_bytes(), &[404, 414, 431, 0]).await;
 
-    // Half a request, then our side says no more: answered or hung up on, not waited for.
+    // Half a request, then a half-close: answered or closed, not waited for.
     for (name, part) in [
         (
             "half a body",
@@ -681,15 +690,15 @@ async fn http_that_is_no_http() {
         ),
         ("half a head", head.clone().into_bytes()),
     ] {
-        let mut raw = zone.raw().await;
+        let mut raw = zone.raw_connection().await;
         raw.send(&part).await;
         raw.0.shutdown().await.unwrap();
         if let Some(reply) = raw.reply().await {
             assert!((400..500).contains(&reply.status), "{name}: {reply:?}");
         }
     }
-    // A whole request from a caller who has closed their half gets its answer.
-    let mut raw = zone.raw().await;
+    // A complete request from a client that closed its sending side is answered.
+    let mut raw = zone.raw_connection().await;
     raw.send(&post(
         &format!("content-length: {length}\r\nconnection: close\r\n"),
         &body,
@@ -699,29 +708,29 @@ async fn http_that_is_no_http() {
     if let Some(reply) = raw.reply().await {
         assert_eq!(reply.code(), -40001);
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_that_are_too_slow_are_cut_off() {
-    let zone = Setup::new()
-        .set("limits.handshake_time", "1s")
-        .set("limits.header_time", "1s")
-        .set("limits.body_time", "1s")
-        .set("limits.idle_time", "2s")
+async fn slow_clients_are_disconnected() {
+    let zone = ZoneBuilder::new()
+        .set("limits.handshake_timeout", "1s")
+        .set("limits.header_timeout", "1s")
+        .set("limits.body_timeout", "1s")
+        .set("limits.idle_timeout", "2s")
         .start()
         .await;
     let token = zone.token("anna");
-    // One that never begins its handshake, and one that says nothing after it.
+    // One connection that never starts its handshake, and one that is silent after it.
     let mut silent = TcpStream::connect(zone.address).await.unwrap();
-    let mut raw = zone.raw().await;
-    // Slow-loris: a byte of the head now and then, which must not win it more time.
-    let mut loris = zone.raw().await;
+    let mut raw = zone.raw_connection().await;
+    // Slow-loris: a byte of the head now and then must not extend the timeout.
+    let mut loris = zone.raw_connection().await;
     loris
         .send(b"POST /jsonrpc HTTP/1.1\r\nhost: localhost\r\n")
         .await;
     // The same with the body.
-    let mut body = zone.raw().await;
+    let mut body = zone.raw_connection().await;
     let head = format!(
         "POST /jsonrpc HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"
     );
@@ -738,30 +747,30 @@ async fn callers_that_are_too_slow_are_cut_off() {
         }
     };
     let ended = async {
-        let mut rest = Vec::new();
-        let _ = silent.read_to_end(&mut rest).await;
-        raw.ends().await;
+        let mut remaining = Vec::new();
+        let _ = silent.read_to_end(&mut remaining).await;
+        raw.wait_for_close().await;
     };
-    soon("the slow to be cut off", async {
+    within_timeout("the slow clients to be disconnected", async {
         tokio::join!(drip, ended)
     })
     .await;
 
-    // While they wait, others are served; and a body that stops is told so.
-    let mut stalled = zone.raw().await;
+    // Meanwhile other callers are served, and a stalled body gets 408.
+    let mut stalled = zone.raw_connection().await;
     stalled.send(head.as_bytes()).await;
     stalled.send(b"{").await;
-    zone.serves().await;
+    zone.assert_serving().await;
     if let Some(reply) = stalled.reply().await {
-        refused(&reply, 408, INVALID_REQUEST, "a body that stops");
+        assert_rejected(&reply, 408, INVALID_REQUEST, "a body that stops");
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_tls_is_not_served() {
-    let zone = Setup::new()
-        .set("limits.handshake_time", "2s")
+async fn non_tls_connections_are_not_served() {
+    let zone = ZoneBuilder::new()
+        .set("limits.handshake_timeout", "2s")
         .start()
         .await;
     for (name, bytes) in [
@@ -782,13 +791,13 @@ async fn what_is_not_tls_is_not_served() {
     ] {
         let mut socket = TcpStream::connect(zone.address).await.unwrap();
         socket.write_all(&bytes).await.unwrap();
-        let mut rest = Vec::new();
-        let _ = soon(name, socket.read_to_end(&mut rest)).await;
-        let text = String::from_utf8_lossy(&rest);
+        let mut response = Vec::new();
+        let _ = within_timeout(name, socket.read_to_end(&mut response)).await;
+        let text = String::from_utf8_lossy(&response);
         assert!(
             !text.contains("healthy") && !text.contains("200 OK"),
             "{name}: {text}"
         );
     }
-    zone.serves().await;
+    zone.assert_serving().await;
 }

@@ -1,5 +1,5 @@
-//! A plain TCP balancer: one connection to one node after the other, bytes copied both ways. A node
-//! that does not answer is passed over; a connection whose node dies is dropped.
+//! Round-robin TCP load balancer: bytes are copied both ways. A node that refuses the connection is skipped; when a node
+//! dies, its connections are dropped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub(crate) struct Balancer {
 impl Balancer {
     pub(crate) async fn start(listener: TcpListener, nodes: Vec<SocketAddr>) -> Self {
         let address = listener.local_addr().unwrap();
-        let turn = Arc::new(AtomicUsize::new(0));
+        let next_node = Arc::new(AtomicUsize::new(0));
         let nodes: Arc<[SocketAddr]> = nodes.into();
         let task = tokio::spawn(async move {
             while let Ok((caller, _)) = listener.accept().await {
-                tokio::spawn(carry(caller, nodes.clone(), turn.clone()));
+                tokio::spawn(proxy(caller, nodes.clone(), next_node.clone()));
             }
         });
         Self { address, task }
@@ -32,8 +32,8 @@ impl Drop for Balancer {
     }
 }
 
-async fn carry(mut caller: TcpStream, nodes: Arc<[SocketAddr]>, turn: Arc<AtomicUsize>) {
-    let first = turn.fetch_add(1, Ordering::Relaxed);
+async fn proxy(mut caller: TcpStream, nodes: Arc<[SocketAddr]>, next_node: Arc<AtomicUsize>) {
+    let first = next_node.fetch_add(1, Ordering::Relaxed);
     for node in nodes
         .iter()
         .cycle()

@@ -1,18 +1,18 @@
-//! A certificate authority for a test: for the zone itself and for callers who show a certificate.
+//! Test certificate authority: server certificates for zones and client certificates for callers.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 
-/// A certificate and its key, as PEM.
-pub(crate) struct Pair {
+/// A certificate and its key as PEM.
+pub(crate) struct CertAndKey {
     pub(crate) cert: String,
     pub(crate) key: String,
 }
 
 pub(crate) struct Authority {
-    /// What those who trust it are given, as PEM.
+    /// CA certificate as PEM, for clients that trust it.
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -31,8 +31,8 @@ impl Authority {
         }
     }
 
-    /// For the zone: this machine, by its names and addresses.
-    pub(crate) fn server(&self) -> Pair {
+    /// Issues a server certificate for localhost.
+    pub(crate) fn issue_server_cert(&self) -> CertAndKey {
         self.sign(
             &["localhost", "127.0.0.1"],
             "zone",
@@ -40,12 +40,12 @@ impl Authority {
         )
     }
 
-    /// For a caller.
-    pub(crate) fn caller(&self, name: &str) -> Pair {
+    /// Issues a client certificate.
+    pub(crate) fn issue_client_cert(&self, name: &str) -> CertAndKey {
         self.sign(&[], name, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    fn sign(&self, names: &[&str], subject: &str, usage: ExtendedKeyUsagePurpose) -> Pair {
+    fn sign(&self, names: &[&str], subject: &str, usage: ExtendedKeyUsagePurpose) -> CertAndKey {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -53,7 +53,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         params.use_authority_key_identifier_extension = true;
-        Pair {
+        CertAndKey {
             cert: params.signed_by(&key, &self.issuer).unwrap().pem(),
             key: key.serialize_pem(),
         }

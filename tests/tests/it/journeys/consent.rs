@@ -1,62 +1,65 @@
-//! The page on which a person decides, by the bytes that a browser would send, from more than one
-//! address: saying no, mistyping, and a stranger who guesses.
+//! The consent page, with requests as a browser sends them, from several addresses: denying, a wrong passphrase, and a
+//! stranger who guesses.
 
-use super::newcomer::{add, text};
-use super::wire::Reply;
-use super::zone::{Setup, Zone};
+use super::cli::{first_string, run_admin};
+use super::rpc::HttpReply;
+use super::zone_process::{ZoneBuilder, ZoneProcess};
 use std::net::IpAddr;
 
-/// A person in front of a page.
-struct Page {
+/// The consent page in a user's browser.
+struct ConsentPage {
     http: reqwest::Client,
     url: String,
-    hidden: Vec<(String, String)>,
+    hidden_fields: Vec<(String, String)>,
     cookie: String,
 }
 
-impl Page {
-    /// Opens the page that a program sends people to, from this address of the machine.
-    async fn open(zone: &Zone, client: &str, from: &str) -> Self {
-        let ca = zone.world.authority.pem.as_bytes();
+impl ConsentPage {
+    /// Opens the authorization page of a client, from this local address.
+    async fn open(zone: &ZoneProcess, client: &str, from: &str) -> Self {
+        let ca = zone.env.authority.pem.as_bytes();
         let http = reqwest::Client::builder()
             .tls_certs_only([reqwest::Certificate::from_pem(ca).unwrap()])
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .local_address(from.parse::<IpAddr>().unwrap())
-            .timeout(super::PATIENCE)
+            .timeout(super::WAIT_TIMEOUT)
             .build()
             .unwrap();
         let url = format!("{}/oauth2/authorize", zone.url);
         // The challenge of RFC 7636, appendix B.
-        let asked = format!(
+        let authorize_url = format!(
             "{url}?response_type=code&client_id={client}&state=st%3Cate&code_challenge_method=S256\
              &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
         );
-        let page = Reply::read(http.get(asked).send().await.unwrap()).await;
+        let page = HttpReply::read(http.get(authorize_url).send().await.unwrap()).await;
         assert_eq!(page.status, 200, "{page:?}");
         let cookie = page.header("set-cookie").split(';').next().unwrap();
         let fields = page.text.split("<input type=\"hidden\" name=\"").skip(1);
         let hidden = fields.map(|field| {
-            let (name, rest) = field.split_once("\" value=\"").unwrap();
-            let value = rest.split_once('"').unwrap().0.replace("&lt;", "<");
+            let (name, tail) = field.split_once("\" value=\"").unwrap();
+            let value = tail.split_once('"').unwrap().0.replace("&lt;", "<");
             (name.to_owned(), value)
         });
         Self {
-            hidden: hidden.collect(),
+            hidden_fields: hidden.collect(),
             cookie: cookie.to_owned(),
             http,
             url,
         }
     }
 
-    /// Presses a button.
-    async fn decide(&self, decision: &str, name: &str, passphrase: &str) -> Reply {
+    /// Submits the form with a decision.
+    async fn decide(&self, decision: &str, name: &str, passphrase: &str) -> HttpReply {
         let filled = [
             ("decision", decision),
             ("name", name),
             ("passphrase", passphrase),
         ];
-        let hidden = self.hidden.iter().map(|(name, value)| (&**name, &**value));
+        let hidden = self
+            .hidden_fields
+            .iter()
+            .map(|(name, value)| (&**name, &**value));
         let form: Vec<String> = hidden
             .chain(filled)
             .map(|(name, value)| {
@@ -70,61 +73,64 @@ impl Page {
             .header("content-type", "application/x-www-form-urlencoded")
             .header("cookie", &self.cookie)
             .body(form.join("&"));
-        Reply::read(request.send().await.unwrap()).await
+        HttpReply::read(request.send().await.unwrap()).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_decides_whatever_a_stranger_guesses() {
-    let zone = Setup::new().without_issuer().start().await;
-    let person = add(&zone, &["person", "add", "anna"]).await;
-    let passphrase = person["passphrase"].as_str().unwrap();
-    let back = "http://127.0.0.1/callback";
-    let made = ["client", "add", "--name", "a desktop", "--redirect-uri"];
-    let client = add(&zone, &[&made[..], &[back]].concat()).await;
-    let client = text(&client, &["client_id", "id"]);
+async fn guessing_stranger_does_not_lock_out_the_user() {
+    let zone = ZoneBuilder::new().without_issuer().start().await;
+    let user = run_admin(&zone, &["user", "add", "anna"]).await;
+    let passphrase = user["passphrase"].as_str().unwrap();
+    let redirect_uri = "http://127.0.0.1/callback";
+    let add_client = ["client", "add", "--name", "a desktop", "--redirect-uri"];
+    let client = run_admin(&zone, &[&add_client[..], &[redirect_uri]].concat()).await;
+    let client = first_string(&client, &["client_id", "id"]);
 
-    let anna = Page::open(&zone, client, "127.0.0.1").await;
+    let anna = ConsentPage::open(&zone, client, "127.0.0.1").await;
     let no = anna.decide("deny", "", "").await;
     assert_eq!(no.status, 303, "{no:?}");
-    let place = no.header("location");
-    assert!(place.starts_with(back), "{place}");
-    assert!(place.contains("error=access_denied"), "{place}");
-    assert!(place.contains("state=st%3Cate"), "{place}");
+    let location = no.header("location");
+    assert!(location.starts_with(redirect_uri), "{location}");
+    assert!(location.contains("error=access_denied"), "{location}");
+    assert!(location.contains("state=st%3Cate"), "{location}");
 
     let wrong = anna.decide("allow", "anna", "wrong").await;
     assert_eq!(wrong.status, 403, "{wrong:?}");
     assert!(wrong.text.contains("The name or the passphrase is wrong."));
 
-    // A stranger guesses at her name until he is stopped, and on.
-    let stranger = Page::open(&zone, client, "127.0.0.2").await;
+    // A stranger guesses her passphrase until the rate limit applies, and continues.
+    let stranger = ConsentPage::open(&zone, client, "127.0.0.2").await;
     let mut guesses = Vec::new();
     for _ in 0..80 {
         guesses.push(stranger.decide("allow", "anna", "guess").await.status);
     }
-    let told = stranger.decide("allow", "anna", passphrase).await;
-    assert_eq!(told.status, 429, "not even the right words: {told:?}");
-    assert!(told.text.contains("Too many attempts."), "{told:?}");
-    // A slow machine may grant one more for each few seconds that pass.
+    let limited = stranger.decide("allow", "anna", passphrase).await;
+    assert_eq!(
+        limited.status, 429,
+        "not even with the right passphrase: {limited:?}"
+    );
+    assert!(limited.text.contains("Too many attempts."), "{limited:?}");
+    // A slow machine may allow one more attempt for every few seconds that pass.
     let taken = guesses.iter().filter(|status| **status == 403).count();
     assert!((10..20).contains(&taken), "{guesses:?}");
 
-    // That is nothing to her.
+    // The user herself is not affected.
     let yes = anna.decide("allow", "Anna", passphrase).await;
     assert_eq!(yes.status, 303, "{yes:?}");
     assert!(yes.header("location").contains("code="), "{yes:?}");
 }
 
-/// How many requests use the same code or refresh token at once.
-const AT_ONCE: usize = 6;
+/// Number of concurrent requests with the same code or refresh token.
+const CONCURRENT_REQUESTS: usize = 6;
 
-/// A program of a person's own machine, which asks for tokens.
-struct Program<'a> {
-    zone: &'a Zone,
+/// A desktop client that requests tokens.
+struct DesktopClient<'a> {
+    zone: &'a ZoneProcess,
     client: &'a str,
 }
 
-impl Program<'_> {
+impl DesktopClient<'_> {
     async fn token(&self, grant: &str, name: &str, value: &str) -> Option<(String, String)> {
         // The verifier of RFC 7636, appendix B.
         let form = format!(
@@ -135,7 +141,7 @@ impl Program<'_> {
         let url = format!("{}/oauth2/token", self.zone.url);
         let request = self.zone.http.post(url).body(form);
         let request = request.header("content-type", "application/x-www-form-urlencoded");
-        let reply = Reply::read(request.send().await.unwrap()).await;
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
         match reply.status {
             200 => {
                 let (access, refresh) = (
@@ -153,62 +159,65 @@ impl Program<'_> {
         self.token("refresh_token", "refresh_token", refresh).await
     }
 
-    /// None of these tokens is of any use.
-    async fn assert_void(&self, tokens: &[(String, String)]) {
+    /// Asserts that none of these tokens is accepted.
+    async fn assert_revoked(&self, tokens: &[(String, String)]) {
         for (access, refresh) in tokens {
             let url = format!("{}/metrics", self.zone.url);
-            let shown = self.zone.http.get(url).bearer_auth(access).send();
-            assert_eq!(shown.await.unwrap().status(), 401, "a token is accepted");
+            let response = self.zone.http.get(url).bearer_auth(access).send();
+            assert_eq!(response.await.unwrap().status(), 401, "a token is accepted");
             assert_eq!(self.renew(refresh).await, None);
         }
     }
 }
 
-async fn tokens_that_are_used_twice_at_once_end(zone: &Zone) {
-    let person = add(zone, &["person", "add", "anna"]).await;
-    let passphrase = person["passphrase"].as_str().unwrap();
-    let made = ["client", "add", "--name", "a desktop", "--public"];
-    let back = ["--redirect-uri", "http://127.0.0.1/callback"];
-    let client = add(zone, &[&made[..], &back].concat()).await;
-    let client = text(&client, &["client_id", "id"]);
-    let program = Program { zone, client };
-    let at_once = async |grant: &str, name: &str, values: [&str; AT_ONCE]| {
-        let requests = values.map(|value| program.token(grant, name, value));
-        let tokens = futures_util::future::join_all(requests).await;
-        tokens.into_iter().flatten().collect::<Vec<_>>()
-    };
+async fn check_concurrent_reuse_revokes_tokens(zone: &ZoneProcess) {
+    let user = run_admin(zone, &["user", "add", "anna"]).await;
+    let passphrase = user["passphrase"].as_str().unwrap();
+    let add_client = ["client", "add", "--name", "a desktop", "--public"];
+    let redirect_uri = ["--redirect-uri", "http://127.0.0.1/callback"];
+    let client = run_admin(zone, &[&add_client[..], &redirect_uri].concat()).await;
+    let client = first_string(&client, &["client_id", "id"]);
+    let program = DesktopClient { zone, client };
+    let request_concurrently =
+        async |grant: &str, name: &str, values: [&str; CONCURRENT_REQUESTS]| {
+            let requests = values.map(|value| program.token(grant, name, value));
+            let tokens = futures_util::future::join_all(requests).await;
+            tokens.into_iter().flatten().collect::<Vec<_>>()
+        };
     for round in 0..8 {
-        let page = Page::open(zone, client, &format!("127.0.1.{}", round + 1)).await;
+        let page = ConsentPage::open(zone, client, &format!("127.0.1.{}", round + 1)).await;
         let yes = page.decide("allow", "anna", passphrase).await;
-        let place: reqwest::Url = yes.header("location").parse().unwrap();
-        let code = place.query_pairs().find(|(name, _)| name == "code");
+        let location: reqwest::Url = yes.header("location").parse().unwrap();
+        let code = location.query_pairs().find(|(name, _)| name == "code");
         let code = code.unwrap().1.into_owned();
         if round % 2 == 0 {
-            let tokens = at_once("authorization_code", "code", [&code; AT_ONCE]).await;
+            let tokens =
+                request_concurrently("authorization_code", "code", [&code; CONCURRENT_REQUESTS])
+                    .await;
             assert!(tokens.len() <= 1, "a code gave tokens twice");
-            program.assert_void(&tokens).await;
+            program.assert_revoked(&tokens).await;
         } else {
             let first = program.token("authorization_code", "code", &code).await;
             let first = first.unwrap();
             let second = program.renew(&first.1).await.unwrap();
-            // A thief with the rotated one, and the owner with the current one.
-            let mut refresh = [first.1.as_str(); AT_ONCE];
+            // A thief with the rotated token, and the owner with the current one.
+            let mut refresh = [first.1.as_str(); CONCURRENT_REQUESTS];
             refresh[round / 2] = &second.1;
-            let mut tokens = at_once("refresh_token", "refresh_token", refresh).await;
+            let mut tokens = request_concurrently("refresh_token", "refresh_token", refresh).await;
             tokens.extend([first, second]);
-            program.assert_void(&tokens).await;
+            program.assert_revoked(&tokens).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_used_twice_at_once_end_on_sqlite() {
-    let zone = Setup::new().without_issuer().start().await;
-    tokens_that_are_used_twice_at_once_end(&zone).await;
+async fn concurrent_reuse_revokes_tokens_on_sqlite() {
+    let zone = ZoneBuilder::new().without_issuer().start().await;
+    check_concurrent_reuse_revokes_tokens(&zone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_used_twice_at_once_end_on_postgres() {
-    let setup = super::nodes::on_postgres(Setup::new().without_issuer(), "twice");
-    tokens_that_are_used_twice_at_once_end(&setup.start().await).await;
+async fn concurrent_reuse_revokes_tokens_on_postgres() {
+    let setup = super::nodes::on_postgres(ZoneBuilder::new().without_issuer(), "twice");
+    check_concurrent_reuse_revokes_tokens(&setup.start().await).await;
 }

@@ -1,21 +1,21 @@
-//! The console as an operator's browser meets it: in by the link that `up` prints, or by the issuer; a
-//! task's whole story, its file, calling one off; and out again.
+//! The console in an operator's browser: sign-in by the link that `up` prints or by the issuer, a task's page and file,
+//! canceling a task, and sign-out.
 
-use super::browser::Started;
-use super::login::token as token_of;
-use super::newcomer::{add, command, prints, text};
-use super::peers::Oidc;
-use super::soon;
+use super::browser::BrowserTest;
+use super::cli::{first_string, interzone_command, run_admin, run_ok};
+use super::external_issuer::client_credentials_token as token_of;
+use super::peers::OidcServer;
+use super::rpc::HttpReply;
 use super::tokens::EVERY_SCOPE;
-use super::wire::Reply;
-use super::zone::{Setup, free_port};
+use super::within_timeout;
+use super::zone_process::{ZoneBuilder, free_port};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-/// A browser with its cookies.
+/// HTTP client with cookies.
 struct Browser {
     http: reqwest::Client,
     url: String,
@@ -28,7 +28,7 @@ impl Browser {
             .tls_certs_only([reqwest::Certificate::from_pem(ca).unwrap()])
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .timeout(super::PATIENCE)
+            .timeout(super::WAIT_TIMEOUT)
             .build()
             .unwrap();
         Self {
@@ -38,21 +38,21 @@ impl Browser {
         }
     }
 
-    /// Keeps what an answer sets, and forgets what it takes away.
-    fn keep(&mut self, reply: &Reply) {
+    /// Stores the cookies that a response sets and removes those it expires.
+    fn store_cookies(&mut self, reply: &HttpReply) {
         for set in reply.headers.get_all("set-cookie") {
             let set = set.to_str().unwrap();
             let cookie = set.split(';').next().unwrap();
             let name = cookie.split('=').next().unwrap();
             self.cookies
-                .retain(|known| known.split('=').next() != Some(name));
+                .retain(|stored| stored.split('=').next() != Some(name));
             if !set.contains("Max-Age=0") {
                 self.cookies.push(cookie.to_owned());
             }
         }
     }
 
-    async fn get(&mut self, address: &str) -> Reply {
+    async fn get(&mut self, address: &str) -> HttpReply {
         let address = match address.strip_prefix('/') {
             Some(_) => format!("{}{address}", self.url),
             None => address.to_owned(),
@@ -61,20 +61,20 @@ impl Browser {
             .http
             .get(address)
             .header("cookie", self.cookies.join("; "));
-        let reply = Reply::read(request.send().await.unwrap()).await;
-        self.keep(&reply);
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
+        self.store_cookies(&reply);
         reply
     }
 
-    /// A page that must be there.
+    /// Gets a page that must be served.
     async fn page(&mut self, path: &str) -> String {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
         reply.text
     }
 
-    /// Sends a form with these fields, as a page of ours does.
-    async fn send(&mut self, path: &str, fields: &[(String, String)]) -> Reply {
+    /// Posts a form with these fields from the same origin.
+    async fn post_form(&mut self, path: &str, fields: &[(String, String)]) -> HttpReply {
         let form: Vec<String> = fields
             .iter()
             .map(|(name, value)| {
@@ -89,37 +89,37 @@ impl Browser {
             .header("origin", &self.url)
             .header("cookie", self.cookies.join("; "))
             .body(form.join("&"));
-        let reply = Reply::read(request.send().await.unwrap()).await;
-        self.keep(&reply);
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
+        self.store_cookies(&reply);
         reply
     }
 }
 
-fn hidden(page: &str) -> Vec<(String, String)> {
+fn hidden_fields(page: &str) -> Vec<(String, String)> {
     let fields = page.split("<input type=\"hidden\" name=\"").skip(1);
     let fields = fields.map(|field| {
-        let (name, rest) = field.split_once("\" value=\"").unwrap();
-        (name.to_owned(), rest.split_once('"').unwrap().0.to_owned())
+        let (name, tail) = field.split_once("\" value=\"").unwrap();
+        (name.to_owned(), tail.split_once('"').unwrap().0.to_owned())
     });
     fields.collect()
 }
 
-/// The token of a page's forms.
-fn token(page: &str) -> Vec<(String, String)> {
-    let mut fields = hidden(page);
+/// Returns the CSRF token field of a page's forms.
+fn csrf_field(page: &str) -> Vec<(String, String)> {
+    let mut fields = hidden_fields(page);
     fields.retain(|(name, _)| name == "token");
     fields.truncate(1);
     assert_eq!(fields.len(), 1, "{page}");
     fields
 }
 
-/// `interzone up`, until it is dropped, and what it said.
-pub(super) struct Up(Child);
+/// A running `interzone --output json up`, killed on drop.
+pub(super) struct JsonUpProcess(Child);
 
-impl Up {
+impl JsonUpProcess {
     pub(super) async fn start(folder: &Path, listen: &str) -> (Self, Value) {
         let arguments = ["--output", "json", "up", "--listen", listen];
-        let mut child = command(folder, &arguments)
+        let mut child = interzone_command(folder, &arguments)
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -130,12 +130,14 @@ impl Up {
             BufReader::new(output).read_line(&mut line).unwrap();
             line
         });
-        let line = soon("the line that says it is up", reading).await.unwrap();
+        let line = within_timeout("the line that says it is up", reading)
+            .await
+            .unwrap();
         (up, serde_json::from_str(&line).unwrap())
     }
 }
 
-impl Drop for Up {
+impl Drop for JsonUpProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -143,29 +145,29 @@ impl Drop for Up {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_the_link_sees_the_whole_story() {
+async fn login_link_opens_console_with_task_pages() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path();
     let listen = format!("127.0.0.1:{}", free_port());
-    let (_up, said) = Up::start(folder, &listen).await;
+    let (_up, startup) = JsonUpProcess::start(folder, &listen).await;
     let (url, link) = (
-        said["url"].as_str().unwrap(),
-        said["console"].as_str().unwrap(),
+        startup["url"].as_str().unwrap(),
+        startup["console"].as_str().unwrap(),
     );
     let ca = fs::read(folder.join(".interzone").join("ca.pem")).unwrap();
     let mut browser = Browser::new(&ca, url);
     assert_eq!(browser.get("/console").await.status, 303);
-    let welcome = browser.page(link).await;
-    assert!(welcome.contains("http-equiv=\"refresh\""), "{welcome}");
+    let landing = browser.page(link).await;
+    assert!(landing.contains("http-equiv=\"refresh\""), "{landing}");
     let mut stranger = Browser::new(&ca, url);
-    assert_eq!(stranger.get(link).await.status, 403, "it is good once");
+    assert_eq!(stranger.get(link).await.status, 403, "the link works once");
 
-    prints(folder, &["ask", "file csv <b>,こんにちは"]).await;
+    run_ok(folder, &["ask", "file csv <b>,こんにちは"]).await;
     let list = browser.page("/console/tasks?state=completed").await;
     let id = list.split("<tr data-id=\"").nth(1).unwrap();
     let id = id.split('"').next().unwrap();
-    let story = browser.page(&format!("/console/tasks/{id}")).await;
-    for word in [
+    let task_page = browser.page(&format!("/console/tasks/{id}")).await;
+    for expected in [
         "Completed",
         "tasks.create",
         "&lt;b&gt;",
@@ -174,7 +176,7 @@ async fn whoever_has_the_link_sees_the_whole_story() {
         "Answered",
         "waterfall",
     ] {
-        assert!(story.contains(word), "{word}: {story}");
+        assert!(task_page.contains(expected), "{expected}: {task_page}");
     }
     let file = browser
         .get(&format!("/console/tasks/{id}/files/artifact/0/0"))
@@ -182,11 +184,13 @@ async fn whoever_has_the_link_sees_the_whole_story() {
     assert!(file.header("content-disposition").starts_with("attachment"));
     assert!(file.text.contains("こんにちは"), "{file:?}");
 
-    let made = prints(folder, &["--output", "json", "task", "create", "wait 60"]).await;
+    let made = run_ok(folder, &["--output", "json", "task", "create", "wait 60"]).await;
     let made: Value = serde_json::from_str(&made).unwrap();
     let path = format!("/console/tasks/{}", made["taskId"].as_str().unwrap());
     let page = browser.page(&path).await;
-    let done = browser.send(&format!("{path}/cancel"), &token(&page)).await;
+    let done = browser
+        .post_form(&format!("{path}/cancel"), &csrf_field(&page))
+        .await;
     assert_eq!(done.status, 303, "{done:?}");
     assert!(browser.page(&path).await.contains("Canceled"));
 
@@ -205,22 +209,24 @@ async fn whoever_has_the_link_sees_the_whole_story() {
             "{path}: {page}"
         );
     }
-    let left = browser.send("/console/logout", &token(&page)).await;
-    assert_eq!(left.status, 303);
+    let signed_out = browser
+        .post_form("/console/logout", &csrf_field(&page))
+        .await;
+    assert_eq!(signed_out.status, 303);
     assert_eq!(browser.get("/console").await.status, 303, "signed out");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_sign_in_at_the_built_in_issuer() {
-    let zone = Setup::new()
+async fn operators_sign_in_with_built_in_issuer() {
+    let zone = ZoneBuilder::new()
         .without_issuer()
-        .set("console.operators", vec!["person:anna".to_owned()])
+        .set("console.operators", vec!["user:anna".to_owned()])
         .start()
         .await;
     for (name, status) in [("anna", 200), ("bert", 403)] {
-        let person = add(&zone, &["person", "add", name]).await;
-        let passphrase = text(&person, &["passphrase"]).to_owned();
-        let mut browser = Browser::new(zone.world.authority.pem.as_bytes(), &zone.url);
+        let person = run_admin(&zone, &["user", "add", name]).await;
+        let passphrase = first_string(&person, &["passphrase"]).to_owned();
+        let mut browser = Browser::new(zone.env.authority.pem.as_bytes(), &zone.url);
         let first = browser.get("/console/tasks").await;
         let login = browser.page(first.header("location")).await;
         let start = login.split("href=\"/console/login/start").nth(1).unwrap();
@@ -228,7 +234,7 @@ async fn operators_sign_in_at_the_built_in_issuer() {
         let sent = browser.get(&format!("/console/login/start{start}")).await;
         assert_eq!(sent.status, 303, "{sent:?}");
         let page = browser.page(sent.header("location")).await;
-        let mut form = hidden(&page);
+        let mut form = hidden_fields(&page);
         for (field, value) in [
             ("name", name),
             ("passphrase", &passphrase),
@@ -236,33 +242,33 @@ async fn operators_sign_in_at_the_built_in_issuer() {
         ] {
             form.push((field.to_owned(), value.to_owned()));
         }
-        let back = browser.send("/oauth2/authorize", &form).await;
+        let back = browser.post_form("/oauth2/authorize", &form).await;
         assert_eq!(back.status, 303, "{back:?}");
-        let welcome = browser.get(back.header("location")).await;
-        assert_eq!(welcome.status, status, "{name}: {welcome:?}");
+        let landing = browser.get(back.header("location")).await;
+        assert_eq!(landing.status, status, "{name}: {landing:?}");
         if status == 200 {
-            assert!(welcome.text.contains("url=/console/tasks"), "{welcome:?}");
+            assert!(landing.text.contains("url=/console/tasks"), "{landing:?}");
             let page = browser.page("/console/tasks").await;
-            assert!(page.contains("person:anna"), "{page}");
+            assert!(page.contains("user:anna"), "{page}");
         } else {
             assert_eq!(browser.get("/console").await.status, 303);
         }
     }
 }
 
-/// The address that a page's form is sent to, below the page's own.
+/// Returns the path that a page's form is sent to.
 fn action(page: &str) -> String {
     let action = page.split("<form").nth(1).unwrap();
     let action = action.split("action=\"").nth(1).unwrap();
     action.split('"').next().unwrap().to_owned()
 }
 
-/// What nobody may see.
+/// Content that must not be shown.
 const SECRET: &str = "the-secret-words";
 
-/// A zone whose operator, anna, signs in at this issuer.
-fn operated(oidc: &Oidc) -> Setup {
-    Setup::new()
+/// Zone whose operator `anna` signs in at this issuer.
+fn zone_with_operator(oidc: &OidcServer) -> ZoneBuilder {
+    ZoneBuilder::new()
         .without_issuer()
         .set("oauth.issuer", oidc.issuer.clone())
         .set("oauth.audience", "https://acp.test")
@@ -272,22 +278,22 @@ fn operated(oidc: &Oidc) -> Setup {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_sign_in_at_an_issuer_that_is_found_by_its_name() {
-    let mut oidc = Oidc::start();
-    let zone = operated(&oidc).start().await;
-    oidc.introduce_console(&format!("{}/console/callback", zone.url));
+async fn operators_sign_in_with_discovered_issuer() {
+    let mut oidc = OidcServer::start();
+    let zone = zone_with_operator(&oidc).start().await;
+    oidc.register_console(&format!("{}/console/callback", zone.url));
     for (name, status) in [("anna", 200), ("bert", 403)] {
-        let mut browser = Browser::new(zone.world.authority.pem.as_bytes(), &zone.url);
+        let mut browser = Browser::new(zone.env.authority.pem.as_bytes(), &zone.url);
         let sent = browser
             .get("/console/login/start?next=/console/agents")
             .await;
         assert_eq!(sent.status, 303, "{sent:?}");
-        let mut there = Browser::new(zone.world.authority.pem.as_bytes(), &oidc.issuer);
+        let mut issuer_browser = Browser::new(zone.env.authority.pem.as_bytes(), &oidc.issuer);
         let mut address = sent.header("location").to_owned();
         assert!(address.starts_with(&oidc.issuer), "{address}");
-        // A page to log in, a page to agree, and redirects between them.
+        // A login page, a consent page, and redirects between them.
         while !address.starts_with(&zone.url) {
-            let mut reply = there.get(&address).await;
+            let mut reply = issuer_browser.get(&address).await;
             if reply.status == 200 {
                 let form = [
                     ("prompt", prompt(&reply.text)),
@@ -297,27 +303,27 @@ async fn operators_sign_in_at_an_issuer_that_is_found_by_its_name() {
                 let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
                 let action = action(&reply.text);
                 let path = action.strip_prefix(&oidc.issuer).unwrap_or(&action);
-                reply = there.send(path, &form).await;
+                reply = issuer_browser.post_form(path, &form).await;
             }
             address = reply.header("location").to_owned();
             if address.starts_with('/') {
                 address = format!("{}{address}", oidc.issuer);
             }
         }
-        let welcome = browser.get(&address).await;
-        assert_eq!(welcome.status, status, "{name}: {welcome:?}");
+        let landing = browser.get(&address).await;
+        assert_eq!(landing.status, status, "{name}: {landing:?}");
         if status == 200 {
-            assert!(welcome.text.contains("url=/console/agents"), "{welcome:?}");
+            assert!(landing.text.contains("url=/console/agents"), "{landing:?}");
             let page = browser.page("/console/agents").await;
             assert!(
-                page.contains("anna") && page.contains("may change"),
+                page.contains("anna") && page.contains("can make changes"),
                 "{page}"
             );
         }
     }
 }
 
-/// What a page of the issuer asks for.
+/// Returns the prompt that a page of the issuer shows.
 fn prompt(page: &str) -> &'static str {
     match page.contains("name=\"password\"") {
         true => "login",
@@ -326,15 +332,15 @@ fn prompt(page: &str) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_think_in_slack_is_seen_on_the_console() {
+async fn slack_feedback_is_shown_on_console() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path();
     let listen = format!("127.0.0.1:{}", free_port());
-    let (_up, said) = Up::start(folder, &listen).await;
+    let (_up, startup) = JsonUpProcess::start(folder, &listen).await;
     let ca = fs::read(folder.join(".interzone").join("ca.pem")).unwrap();
-    let mut browser = Browser::new(&ca, said["url"].as_str().unwrap());
-    browser.page(said["console"].as_str().unwrap()).await;
-    let slack = said["chat"]
+    let mut browser = Browser::new(&ca, startup["url"].as_str().unwrap());
+    browser.page(startup["console"].as_str().unwrap()).await;
+    let slack = startup["chat"]
         .as_str()
         .unwrap()
         .trim_end_matches('/')
@@ -343,18 +349,18 @@ async fn what_people_think_in_slack_is_seen_on_the_console() {
     let act = async |act: Value| {
         let request = http.post(format!("{slack}/playground/acts"));
         let request = request.body(act.to_string());
-        let reply = Reply::read(request.send().await.unwrap()).await;
+        let reply = HttpReply::read(request.send().await.unwrap()).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.json()
     };
     let question =
         json!({"act": "post", "user": "U0ALEX", "channel": "D0ALEX", "text": "echo well?"});
     act(question).await;
-    // The answer comes with its thumbs.
-    let answer = soon("an answer", async {
+    // The answer has feedback buttons.
+    let answer = within_timeout("an answer", async {
         loop {
             let state = http.get(format!("{slack}/playground/state"));
-            let state = Reply::read(state.send().await.unwrap()).await.json();
+            let state = HttpReply::read(state.send().await.unwrap()).await.json();
             if let Some(answer) = find(&state, &|one| one["blocks"].to_string().contains("good/")) {
                 return answer;
             }
@@ -364,13 +370,13 @@ async fn what_people_think_in_slack_is_seen_on_the_console() {
     let blocks = answer["blocks"].to_string();
     let value = blocks.split("good/").nth(1).unwrap();
     let value = value.split('"').next().unwrap();
-    for (word, shown) in [("good", ">useful<"), ("bad", ">not useful<")] {
+    for (rating, shown) in [("good", ">useful<"), ("bad", ">not useful<")] {
         act(
             json!({"act": "press", "user": "U0ALEX", "channel": "D0ALEX", "ts": answer["ts"],
-            "action_id": "interzone_feedback", "value": format!("{word}/{value}")}),
+            "action_id": "interzone_feedback", "value": format!("{rating}/{value}")}),
         )
         .await;
-        let page = soon("the thumb", async {
+        let page = within_timeout("the feedback", async {
             loop {
                 let page = browser.page("/console/conversations").await;
                 if page.contains(shown) {
@@ -388,7 +394,7 @@ async fn what_people_think_in_slack_is_seen_on_the_console() {
     }
 }
 
-/// The first object within a value for which something holds.
+/// Finds the first object with a `ts` that satisfies the predicate.
 fn find(value: &Value, holds: &dyn Fn(&Value) -> bool) -> Option<Value> {
     let inside = match value {
         Value::Array(all) => all.iter().find_map(|one| find(one, holds)),
@@ -401,44 +407,51 @@ fn find(value: &Value, holds: &dyn Fn(&Value) -> bool) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_looks_around_in_a_browser() {
-    Started::new().await.walk("console.mjs").await;
+async fn operator_browses_console() {
+    BrowserTest::new().await.run_script("console.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_of_tasks_keeps_up_and_moves_nothing() {
-    Started::new().await.walk("lists.mjs").await;
+async fn task_list_updates_without_moving_rows() {
+    BrowserTest::new().await.run_script("lists.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_room_of_the_console_fits_every_screen() {
-    Started::new().await.walk("rooms.mjs").await;
+async fn console_pages_fit_every_screen() {
+    BrowserTest::new().await.run_script("rooms.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_given_up_is_sent_again_in_a_browser() {
-    Started::new().await.walk("letters.mjs").await;
+async fn dead_letter_is_resent_in_browser() {
+    BrowserTest::new().await.run_script("letters.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_see_content_sees_none_in_a_browser() {
-    let mut oidc = Oidc::start();
-    let zone = operated(&oidc)
+async fn operator_without_content_scope_sees_no_content() {
+    let mut oidc = OidcServer::start();
+    let zone = zone_with_operator(&oidc)
         .set("console.scope", "interzone:operate")
         .start()
         .await;
-    oidc.introduce_console(&format!("{}/console/callback", zone.url));
+    oidc.register_console(&format!("{}/console/callback", zone.url));
     let made = token_of(&oidc, "es256", "https://acp.test", EVERY_SCOPE).await;
-    let token = text(&made, &["access_token"]);
-    let id = zone.create(token, "demo", &format!("echo {SECRET}")).await;
-    zone.finished(token, &id).await;
-    let said = json!({"url": zone.url, "issuer": oidc.issuer, "task": id, "secret": SECRET});
-    Started::as_told(said).walk("hidden.mjs").await;
+    let token = first_string(&made, &["access_token"]);
+    let id = zone
+        .create_task(token, "demo", &format!("echo {SECRET}"))
+        .await;
+    zone.wait_for_task(token, &id).await;
+    let startup = json!({"url": zone.url, "issuer": oidc.issuer, "task": id, "secret": SECRET});
+    BrowserTest::from_startup(startup)
+        .run_script("hidden.mjs")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zone_may_have_no_console() {
-    let zone = Setup::new().set("console.enabled", false).start().await;
+async fn console_can_be_disabled() {
+    let zone = ZoneBuilder::new()
+        .set("console.enabled", false)
+        .start()
+        .await;
     assert_eq!(zone.get("/console").await.status, 404);
     assert_eq!(zone.get("/console/login").await.status, 404);
 }

@@ -1,15 +1,15 @@
-//! Power cuts: the zone is killed in mid-task and started again. Tasks finish, watchers go on where
-//! they were, nothing that was said is unsaid.
+//! Crashes: the zone is killed in mid-task and restarted. Tasks finish, watches resume where they stopped, and events
+//! that were sent stay valid.
 
-use super::agents::file_appears;
-use super::nodes::Reach;
+use super::agents::wait_for_file;
+use super::nodes::TaskCreator;
 #[cfg(target_os = "linux")]
-use super::peers::{program, python};
-use super::soon;
-use super::streams::{in_order, logged, told};
-use super::watching::Event;
-use super::zone::{Setup, Zone};
-use interzone_client::{Client, Credentials, Watched};
+use super::peers::{peer_path, python};
+use super::sse::ReceivedSseEvent;
+use super::watches::{assert_in_order, non_text_events, text_by_run};
+use super::within_timeout;
+use super::zone_process::{ZoneBuilder, ZoneProcess};
+use interzone_client::{Client, Credentials, WatchEvent};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,18 +18,18 @@ use std::path::Path;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
-/// Far longer than a test may last: on a file of its own, a zone that comes back waits for no lease.
-const LEASE: &str = "10m";
+/// Far longer than a test may last: with its own SQLite file, a restarted zone does not wait for leases.
+const LONG_LEASE: &str = "10m";
 
-fn open(gate: &Path, number: u32) {
+fn open_gate(gate: &Path, number: u32) {
     fs::write(gate.join(number.to_string()), "").unwrap();
 }
 
-async fn killed_in_mid_task(mut zone: Zone) {
+async fn check_kill_in_mid_task(mut zone: ZoneProcess) {
     let token = zone.token("anna");
     let gate = tempfile::tempdir().unwrap();
     let id = zone
-        .create(
+        .create_task(
             &token,
             "worker",
             &format!("gate {} 4", gate.path().display()),
@@ -37,21 +37,21 @@ async fn killed_in_mid_task(mut zone: Zone) {
         .await;
     let subject = format!("tasks/{id}");
     let mut watch = zone.watch(&token, &subject, None).await;
-    let mut seen = watch
+    let mut events = watch
         .until(|event| event.name == "interzone.task.status")
         .await;
-    open(gate.path(), 1);
-    seen.extend(
+    open_gate(gate.path(), 1);
+    events.extend(
         watch
             .until(|event| event.name == "interzone.task.text")
             .await,
     );
-    // More that nobody has begun yet, and a stream that is open.
-    let waiting: Vec<String> = {
+    // More tasks that are not started yet, and an open stream.
+    let queued: Vec<String> = {
         let mut ids = Vec::new();
         for number in 0..5 {
             ids.push(
-                zone.create(&token, "demo", &format!("echo number {number}"))
+                zone.create_task(&token, "demo", &format!("echo number {number}"))
                     .await,
             );
         }
@@ -63,56 +63,64 @@ async fn killed_in_mid_task(mut zone: Zone) {
     let stream = started["stream"]["streamId"].as_str().unwrap().to_owned();
 
     zone.kill();
-    // What was on its way still arrives, then the connection is gone.
+    // Events in transit still arrive, then the connection breaks.
     while let Some(event) = watch.next().await {
-        seen.push(event);
+        events.push(event);
     }
     for number in 2..=4 {
-        open(gate.path(), number);
+        open_gate(gate.path(), number);
     }
-    zone.begin().await;
+    zone.start().await;
 
-    let rest = zone.watch(&token, &subject, watch.last).await.rest().await;
-    seen.extend(rest);
-    in_order(&seen);
+    let remaining = zone
+        .watch(&token, &subject, watch.last_event_id)
+        .await
+        .remaining()
+        .await;
+    events.extend(remaining);
+    assert_in_order(&events);
     let task = zone.task(&token, &id).await;
     assert_eq!(task["status"], "COMPLETED", "{task}");
-    let replay = zone.watch(&token, &subject, Some(0)).await.rest().await;
-    let with_place = |events| -> Vec<_> {
-        logged(events)
+    let replay = zone
+        .watch(&token, &subject, Some(0))
+        .await
+        .remaining()
+        .await;
+    let with_id = |events| -> Vec<_> {
+        non_text_events(events)
             .into_iter()
             .filter(|event| event.id.is_some())
             .cloned()
             .collect()
     };
-    assert_eq!(with_place(&seen), with_place(&replay), "no gap, no double");
-    // What the first run said may not all have been kept, but no more was kept than was said.
-    let (live, kept) = (told(&seen), told(&replay));
-    for (run, text) in &kept {
+    assert_eq!(with_id(&events), with_id(&replay), "no gap, no duplicate");
+    // Some text of the first run may not have been stored, but all stored text was sent live.
+    let (live, stored) = (text_by_run(&events), text_by_run(&replay));
+    for (run, text) in &stored {
         assert!(
             live[run].starts_with(text.as_str()),
-            "{run}: {live:?} {kept:?}"
+            "{run}: {live:?} {stored:?}"
         );
     }
-    let whole = "piece 1;piece 2;piece 3;piece 4;";
-    assert!(kept.values().any(|text| text == whole), "{kept:?}");
+    let full_text = "piece 1;piece 2;piece 3;piece 4;";
+    assert!(stored.values().any(|text| text == full_text), "{stored:?}");
     let answers = task["messages"].as_array().unwrap();
     let answers: Vec<_> = answers
         .iter()
         .filter(|message| message["role"] == "agent")
         .collect();
     assert_eq!(answers.len(), 1, "one answer: {task}");
-    assert_eq!(answers[0]["parts"][0]["content"], whole);
-    let begun = fs::read_dir(gate.path()).unwrap().filter(|entry| {
+    assert_eq!(answers[0]["parts"][0]["content"], full_text);
+    let run_starts = fs::read_dir(gate.path()).unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().starts_with("began-")
     });
-    assert_eq!(begun.count(), 2, "begun twice, once by each process");
+    assert_eq!(run_starts.count(), 2, "started twice, once by each process");
 
-    for id in waiting {
-        assert_eq!(zone.finished(&token, &id).await["status"], "COMPLETED");
+    for id in queued {
+        assert_eq!(zone.wait_for_task(&token, &id).await["status"], "COMPLETED");
     }
-    let message = super::zone::said("echo after the cut");
+    let message = super::zone_process::user_message("echo after the cut");
     zone.call(
         &token,
         "stream.message",
@@ -128,103 +136,108 @@ async fn killed_in_mid_task(mut zone: Zone) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_survives_a_power_cut() {
-    let zone = Setup::new()
+async fn task_survives_crash_on_sqlite() {
+    let zone = ZoneBuilder::new()
         .with_worker()
-        .set("work.lease", LEASE)
+        .set("work.lease", LONG_LEASE)
         .start()
         .await;
-    killed_in_mid_task(zone).await;
+    check_kill_in_mid_task(zone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_survives_a_power_cut_on_postgres() {
-    let zone = super::nodes::on_postgres(Setup::new().with_worker(), "cut")
+async fn task_survives_crash_on_postgres() {
+    let zone = super::nodes::on_postgres(ZoneBuilder::new().with_worker(), "cut")
         .start()
         .await;
-    killed_in_mid_task(zone).await;
+    check_kill_in_mid_task(zone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_takes_its_zone_along_is_given_up() {
-    let mut zone = Setup::new()
+async fn task_that_crashes_its_zone_fails_after_last_attempt() {
+    let mut zone = ZoneBuilder::new()
         .with_worker()
-        .set("work.lease", LEASE)
+        .set("work.lease", LONG_LEASE)
         .set("work.attempts", 2)
         .start()
         .await;
     let token = zone.token("anna");
     let id = zone
-        .create(
+        .create_task(
             &token,
             "worker",
-            &format!("hang {}", zone.world.path("first").display()),
+            &format!("hang {}", zone.env.path("first").display()),
         )
         .await;
-    file_appears(&zone.world.path("first")).await;
+    wait_for_file(&zone.env.path("first")).await;
     zone.kill();
-    fs::remove_file(zone.world.path("first")).unwrap();
-    zone.begin().await;
-    file_appears(&zone.world.path("first")).await;
+    fs::remove_file(zone.env.path("first")).unwrap();
+    zone.start().await;
+    wait_for_file(&zone.env.path("first")).await;
     zone.kill();
-    zone.begin().await;
-    let task = zone.finished(&token, &id).await;
+    zone.start().await;
+    let task = zone.wait_for_task(&token, &id).await;
     assert_eq!(task["status"], "FAILED", "{task}");
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sdk_watches_through_a_power_cut() {
-    let mut zone = Setup::new()
+async fn sdk_watch_survives_zone_crash() {
+    let mut zone = ZoneBuilder::new()
         .with_worker()
-        .set("work.lease", LEASE)
+        .set("work.lease", LONG_LEASE)
         .start()
         .await;
     let token = zone.token("anna");
     let gate = tempfile::tempdir().unwrap();
     let id = zone
-        .create(
+        .create_task(
             &token,
             "worker",
             &format!("gate {} 3", gate.path().display()),
         )
         .await;
     let client = Client::builder(&zone.url)
-        .ca_file(zone.world.ca())
+        .ca_file(zone.env.ca())
         .credentials(Credentials::Bearer(token.clone().into()))
         .build()
         .unwrap();
     let mut watch = client.watch_task(&id, None);
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (events_tx, mut events_rx) = mpsc::unbounded_channel();
     let watching = tokio::spawn(async move {
         while let Some(event) = watch.next().await {
-            tell.send(event.expect("a break on the way is mended"))
+            events_tx
+                .send(event.expect("the SDK reconnects after a disconnect"))
                 .unwrap();
         }
     });
-    open(gate.path(), 1);
-    let mut seen = Vec::new();
-    while !matches!(seen.last(), Some(Watched::Text { .. })) {
-        seen.push(soon("the first piece", told.recv()).await.unwrap());
+    open_gate(gate.path(), 1);
+    let mut events = Vec::new();
+    while !matches!(events.last(), Some(WatchEvent::Text { .. })) {
+        events.push(
+            within_timeout("the first piece", events_rx.recv())
+                .await
+                .unwrap(),
+        );
     }
     zone.kill();
-    open(gate.path(), 2);
-    open(gate.path(), 3);
-    zone.begin().await;
-    soon("the watch to end", watching).await.unwrap();
-    while let Ok(event) = told.try_recv() {
-        seen.push(event);
+    open_gate(gate.path(), 2);
+    open_gate(gate.path(), 3);
+    zone.start().await;
+    within_timeout("the watch to end", watching).await.unwrap();
+    while let Ok(event) = events_rx.try_recv() {
+        events.push(event);
     }
     assert!(
-        matches!(seen.last(), Some(Watched::Completed(_))),
-        "{seen:#?}"
+        matches!(events.last(), Some(WatchEvent::Completed(_))),
+        "{events:#?}"
     );
-    // The text of each run is told once and without a gap.
+    // The text of each run arrives once and without a gap.
     let mut runs: BTreeMap<u64, String> = BTreeMap::new();
-    for event in &seen {
-        if let Watched::Text { run, offset, delta } = event {
+    for event in &events {
+        if let WatchEvent::Text { run, offset, delta } = event {
             let text = runs.entry(*run).or_default();
-            assert_eq!(usize::try_from(*offset).unwrap(), text.len(), "{seen:#?}");
+            assert_eq!(usize::try_from(*offset).unwrap(), text.len(), "{events:#?}");
             text.push_str(delta);
         }
     }
@@ -233,10 +246,10 @@ async fn the_sdk_watches_through_a_power_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_on_a_stream_survives_a_power_cut() {
-    let mut zone = Setup::new()
+async fn stream_answer_survives_crash() {
+    let mut zone = ZoneBuilder::new()
         .with_worker()
-        .set("work.lease", LEASE)
+        .set("work.lease", LONG_LEASE)
         .start()
         .await;
     let token = zone.token("anna");
@@ -247,38 +260,38 @@ async fn an_answer_on_a_stream_survives_a_power_cut() {
     let stream = started["stream"]["streamId"].as_str().unwrap().to_owned();
     let subject = format!("streams/{stream}");
     let mut watch = zone.watch(&token, &subject, None).await;
-    let message = super::zone::said(&format!("gate {} 3", gate.path().display()));
+    let message = super::zone_process::user_message(&format!("gate {} 3", gate.path().display()));
     zone.call(
         &token,
         "stream.message",
         json!({"streamId": stream, "message": message}),
     )
     .await;
-    open(gate.path(), 1);
-    let by_agent = |event: &Event| event.params()["chunk"]["role"] == "agent";
-    let mut seen = watch.until(by_agent).await;
+    open_gate(gate.path(), 1);
+    let by_agent = |event: &ReceivedSseEvent| event.params()["chunk"]["role"] == "agent";
+    let mut events = watch.until(by_agent).await;
     zone.kill();
     while let Some(event) = watch.next().await {
-        seen.push(event);
+        events.push(event);
     }
-    open(gate.path(), 2);
-    open(gate.path(), 3);
-    zone.begin().await;
-    let mut again = zone.watch(&token, &subject, watch.last).await;
-    seen.extend(
+    open_gate(gate.path(), 2);
+    open_gate(gate.path(), 3);
+    zone.start().await;
+    let mut again = zone.watch(&token, &subject, watch.last_event_id).await;
+    events.extend(
         again
             .until(|event| by_agent(event) && event.params()["isLast"] == true)
             .await,
     );
-    in_order(&seen);
-    let chunks: Vec<&Event> = seen.iter().filter(|e| e.name == "stream.chunk").collect();
+    assert_in_order(&events);
+    let chunks: Vec<&ReceivedSseEvent> = events.iter().filter(|e| e.name == "stream.chunk").collect();
     let numbers: Vec<u64> = chunks
         .iter()
         .map(|event| event.params()["sequence"].as_u64().unwrap())
         .collect();
     let expect: Vec<u64> = (1..).take(numbers.len()).collect();
-    assert_eq!(numbers, expect, "no gap, no double");
-    let said: String = chunks
+    assert_eq!(numbers, expect, "no gap, no duplicate");
+    let agent_text: String = chunks
         .iter()
         .filter(|event| by_agent(event))
         .map(|event| {
@@ -287,54 +300,64 @@ async fn an_answer_on_a_stream_survives_a_power_cut() {
                 .unwrap_or_default()
         })
         .collect();
-    // The second run begins anew; what the first had said stays said.
-    assert!(said.ends_with("piece 1;piece 2;piece 3;"), "{said}");
+    // The second run starts over; the text of the first one remains.
+    assert!(
+        agent_text.ends_with("piece 1;piece 2;piece 3;"),
+        "{agent_text}"
+    );
     zone.call(&token, "stream.end", json!({"streamId": stream}))
         .await;
-    let replay = zone.watch(&token, &subject, Some(0)).await.rest().await;
-    assert_eq!(replay[..seen.len()], seen, "replayed as it was seen");
+    let replay = zone
+        .watch(&token, &subject, Some(0))
+        .await
+        .remaining()
+        .await;
+    assert_eq!(replay[..events.len()], events, "replayed as received");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_a_power_cut_under_load() {
-    let mut zone = Setup::new().set("work.lease", LEASE).start().await;
-    let (acknowledged, mut made) = mpsc::unbounded_channel();
+async fn acknowledged_tasks_survive_crash_under_load() {
+    let mut zone = ZoneBuilder::new()
+        .set("work.lease", LONG_LEASE)
+        .start()
+        .await;
+    let (created_tx, mut created_rx) = mpsc::unbounded_channel();
     let mut callers = Vec::new();
     for caller in 0..8 {
-        let reach = Reach::new(&zone.world, zone.address.port());
-        let acknowledged = acknowledged.clone();
+        let creator = TaskCreator::new(&zone.env, zone.address.port());
+        let created_tx = created_tx.clone();
         callers.push(tokio::spawn(async move {
             // Until the zone is gone.
-            while let Some(id) = reach.create(&format!("echo {caller}")).await {
-                acknowledged.send(id).unwrap();
+            while let Some(id) = creator.create(&format!("echo {caller}")).await {
+                created_tx.send(id).unwrap();
             }
         }));
     }
-    drop(acknowledged);
+    drop(created_tx);
     let mut ids = Vec::new();
     while ids.len() < 200 {
-        ids.push(soon("load", made.recv()).await.unwrap());
+        ids.push(within_timeout("load", created_rx.recv()).await.unwrap());
     }
     zone.kill();
     for caller in callers {
         caller.await.unwrap();
     }
-    while let Some(id) = made.recv().await {
+    while let Some(id) = created_rx.recv().await {
         ids.push(id);
     }
-    zone.begin().await;
+    zone.start().await;
     let token = zone.token("anna");
     for id in ids {
-        let task = zone.finished(&token, &id).await;
+        let task = zone.wait_for_task(&token, &id).await;
         assert_eq!(task["status"], "COMPLETED", "{task}");
         assert_eq!(task["messages"].as_array().unwrap().len(), 2, "{task}");
     }
 }
 
-/// A process that a program starts in a session of its own ends with the zone, however that ends.
+/// A process that an agent starts in its own session ends with the zone, however the zone ends.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_programs_have_started_ends_with_the_zone() {
+async fn agent_child_processes_end_with_the_zone() {
     for killed in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let alive = folder.path().join("alive");
@@ -348,22 +371,26 @@ async fn what_programs_have_started_ends_with_the_zone() {
             "exec 3>'{}'; setsid sh -c 'trap \"\" TERM HUP; sleep 600; sleep 601' & exec '{}' '{}'",
             alive.display(),
             python(),
-            program("agent.py").display(),
+            peer_path("agent.py").display(),
         );
         let command = vec!["sh".to_owned(), "-c".to_owned(), script];
-        let setup = Setup::new().with_worker().set_worker("command", command);
+        let setup = ZoneBuilder::new()
+            .with_worker()
+            .set_worker("command", command);
         let mut zone = setup.start().await;
         let token = zone.token("anna");
-        let id = zone.create(&token, "worker", "echo hello").await;
-        zone.finished(&token, &id).await;
+        let id = zone.create_task(&token, "worker", "echo hello").await;
+        zone.wait_for_task(&token, &id).await;
         if killed {
             zone.kill();
         } else {
-            zone.ask_to_stop();
-            assert!(zone.ended().await.success());
+            zone.terminate();
+            assert!(zone.wait_for_exit().await.success());
         }
         let mut nothing = Vec::new();
         let ended = alive_end.read_to_end(&mut nothing);
-        soon("the end of all processes", ended).await.unwrap();
+        within_timeout("the end of all processes", ended)
+            .await
+            .unwrap();
     }
 }

@@ -1,31 +1,31 @@
-//! Two nodes on one PostgreSQL behind a balancer, one of them killed under load.
+//! Two nodes on one PostgreSQL behind a load balancer, one of them killed under load.
 
 use super::balancer::Balancer;
-use super::peers::postgres;
-use super::soon;
-use super::streams::{in_order, logged, told};
-use super::watching::Event;
-use super::zone::{Setup, World, Zone, free_port};
+use super::peers::postgres_url;
+use super::sse::ReceivedSseEvent;
+use super::watches::{assert_in_order, non_text_events, text_by_run};
+use super::within_timeout;
+use super::zone_process::{TestEnv, ZoneBuilder, ZoneProcess, free_port};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// Keeps everything in a schema of its own, and notices soon when a node is gone; not so soon that one
-/// which is merely slow, on a busy machine, is taken for dead.
-pub(crate) fn on_postgres(setup: Setup, name: &str) -> Setup {
+/// Stores everything in its own schema. The lease is short so that a dead node is noticed soon, but not so short that a
+/// slow node on a busy machine is taken for dead.
+pub(crate) fn on_postgres(setup: ZoneBuilder, name: &str) -> ZoneBuilder {
     let schema = format!("journey_{name}_{}", std::process::id());
     setup
-        .set("store.url", postgres())
+        .set("store.url", postgres_url())
         .set("store.schema", schema)
         .set("store.connections", 8)
         .set("work.lease", "6s")
 }
 
-/// Watches to the end, on whatever node answers, and goes on after every break.
-async fn watched(zone: &Zone, token: &str, id: &str) -> Vec<Event> {
+/// Watches a task to its end through any node that answers, and reconnects after every disconnect.
+async fn watch_to_end(zone: &ZoneProcess, token: &str, id: &str) -> Vec<ReceivedSseEvent> {
     let subject = format!("tasks/{id}");
-    let (mut seen, mut last) = (Vec::<Event>::new(), None);
+    let (mut events, mut last) = (Vec::<ReceivedSseEvent>::new(), None);
     loop {
         let Ok(mut watch) = zone.try_watch(token, &subject, last).await else {
             tokio::task::yield_now().await;
@@ -35,37 +35,37 @@ async fn watched(zone: &Zone, token: &str, id: &str) -> Vec<Event> {
             let status = event.params()["data"]["status"].clone();
             let over =
                 event.kind() == "COMPLETED" || event.kind() == "FAILED" || status == "CANCELED";
-            seen.push(event);
+            events.push(event);
             if over {
-                return seen;
+                return events;
             }
         }
-        last = watch.last;
+        last = watch.last_event_id;
     }
 }
 
-/// How a caller reaches a zone that may be gone: on connections of its own.
+/// Client of a zone that may be down, with its own connections.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct TaskCreator {
     http: reqwest::Client,
     url: String,
     token: String,
 }
 
-impl Reach {
-    pub(crate) fn new(world: &World, port: u16) -> Self {
+impl TaskCreator {
+    pub(crate) fn new(world: &TestEnv, port: u16) -> Self {
         Self {
-            http: super::wire::client(&world.authority, None),
+            http: super::rpc::client(&world.authority, None),
             url: format!("https://localhost:{port}"),
             token: world.issuer.token("anna"),
         }
     }
 
-    /// Makes a task; gives its id if the answer arrived whole.
+    /// Creates a task; returns its id if a complete response arrived.
     pub(crate) async fn create(&self, text: &str) -> Option<String> {
         let body = serde_json::json!({
             "jsonrpc": "2.0", "id": 1, "method": "tasks.create",
-            "params": {"initialMessage": super::zone::said(text), "assignTo": "demo"},
+            "params": {"initialMessage": super::zone_process::user_message(text), "assignTo": "demo"},
         });
         let request = self
             .http
@@ -86,15 +86,15 @@ impl Reach {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_two_nodes_dies_under_load_and_nothing_is_lost() {
+async fn node_killed_under_load_loses_no_task() {
     const CALLERS: usize = 6;
-    const EACH: usize = 12;
-    let world = World::new().await;
+    const TASKS_PER_CALLER: usize = 12;
+    let world = TestEnv::new().await;
     let port = free_port();
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let public = format!("https://localhost:{port}");
     let node = |name: &'static str| {
-        on_postgres(Setup::new(), "two")
+        on_postgres(ZoneBuilder::new(), "two")
             .set("execution.public_url", public.clone())
             .set("execution.node", name)
             .start_in(world.clone())
@@ -102,184 +102,193 @@ async fn one_of_two_nodes_dies_under_load_and_nothing_is_lost() {
     let mut first = node("first").await;
     let second = node("second").await;
     let balancer = Balancer::start(listener, vec![first.address, second.address]).await;
-    // Watchers of the second node reach it and no other.
-    let alone = Balancer::start(
+    // Balancer that reaches the second node only.
+    let second_balancer = Balancer::start(
         TcpListener::bind("127.0.0.1:0").await.unwrap(),
         vec![second.address],
     )
     .await;
-    let second_only = Arc::new(Zone::reached_at(&second, alone.address.port()));
-    let either = Arc::new(Zone::reached_at(&second, port));
+    let second_only = Arc::new(ZoneProcess::via_port(
+        &second,
+        second_balancer.address.port(),
+    ));
+    let either = Arc::new(ZoneProcess::via_port(&second, port));
 
-    let (acknowledged, mut made) = mpsc::unbounded_channel::<String>();
+    let (created_tx, mut created_rx) = mpsc::unbounded_channel::<String>();
     let mut callers = Vec::new();
     for caller in 0..CALLERS {
-        let reach = Reach::new(&world, balancer.address.port());
-        let acknowledged = acknowledged.clone();
+        let reach = TaskCreator::new(&world, balancer.address.port());
+        let created_tx = created_tx.clone();
         callers.push(tokio::spawn(async move {
-            for number in 0..EACH {
+            for number in 0..TASKS_PER_CALLER {
                 let text = format!("stream {}", 5 + (caller + number) % 20);
-                // Without an answer nobody knows whether it was taken, so it is asked again.
+                // Without a response the caller cannot tell whether the task was created, so it tries again.
                 let id = loop {
                     if let Some(id) = reach.create(&text).await {
                         break id;
                     }
                     tokio::task::yield_now().await;
                 };
-                acknowledged.send(id).unwrap();
+                created_tx.send(id).unwrap();
             }
         }));
     }
-    drop(acknowledged);
+    drop(created_tx);
 
     let token = second.token("anna");
     let mut watchers = Vec::new();
     let mut count = 0;
-    while let Some(id) = soon("an acknowledged task", made.recv()).await {
+    while let Some(id) = within_timeout("an acknowledged task", created_rx.recv()).await {
         count += 1;
         for zone in [&either, &second_only] {
             let (zone, token, id) = (zone.clone(), token.clone(), id.clone());
             watchers.push(tokio::spawn(async move {
-                let seen = watched(&zone, &token, &id).await;
-                (id, seen)
+                let events = watch_to_end(&zone, &token, &id).await;
+                (id, events)
             }));
         }
-        if count == CALLERS * EACH / 3 {
+        if count == CALLERS * TASKS_PER_CALLER / 3 {
             first.kill();
         }
     }
-    assert_eq!(count, CALLERS * EACH);
+    assert_eq!(count, CALLERS * TASKS_PER_CALLER);
     for caller in callers {
         caller.await.unwrap();
     }
     for watcher in watchers {
-        let (id, seen) = soon("a watcher", watcher).await.unwrap();
-        in_order(&seen);
+        let (id, events) = within_timeout("a watcher", watcher).await.unwrap();
+        assert_in_order(&events);
         let task = second_only.task(&token, &id).await;
-        assert_eq!(task["status"], "COMPLETED", "{task:#}\n{seen:#?}");
+        assert_eq!(task["status"], "COMPLETED", "{task:#}\n{events:#?}");
         let replay = second_only
             .watch(&token, &format!("tasks/{id}"), Some(0))
             .await
-            .rest()
+            .remaining()
             .await;
-        let with_place = |events| -> Vec<_> {
-            logged(events)
+        let with_id = |events| -> Vec<_> {
+            non_text_events(events)
                 .into_iter()
                 .filter(|event| event.id.is_some())
                 .cloned()
                 .collect()
         };
         assert_eq!(
-            with_place(&seen),
-            with_place(&replay),
-            "{id}: no gap, no double"
+            with_id(&events),
+            with_id(&replay),
+            "{id}: no gap, no duplicate"
         );
-        let (live, kept) = (told(&seen), told(&replay));
-        for (run, text) in &kept {
-            let heard = live.get(run).map(String::as_str).unwrap_or_default();
-            assert!(heard.starts_with(text.as_str()), "{id}: {live:?} {kept:?}");
+        let (live, stored) = (text_by_run(&events), text_by_run(&replay));
+        for (run, text) in &stored {
+            let live_text = live.get(run).map(String::as_str).unwrap_or_default();
+            assert!(
+                live_text.starts_with(text.as_str()),
+                "{id}: {live:?} {stored:?}"
+            );
         }
     }
 }
 
-/// The text that the log of a task holds of each run.
-async fn kept_text(zone: &Zone, token: &str, id: &str) -> BTreeMap<String, String> {
+/// Returns the text stored in a task's log, by run.
+async fn stored_text(zone: &ZoneProcess, token: &str, id: &str) -> BTreeMap<String, String> {
     let replay = zone.watch(token, &format!("tasks/{id}"), Some(0)).await;
-    told(&replay.rest().await)
+    text_by_run(&replay.remaining().await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn suspended_node_writes_nothing_after_another_took_its_runs_over() {
-    let world = World::new().await;
+async fn suspended_node_cannot_write_after_takeover() {
+    let world = TestEnv::new().await;
     let node = |name: &'static str| {
-        on_postgres(Setup::new(), "suspended")
+        on_postgres(ZoneBuilder::new(), "suspended")
             .set("execution.node", name)
             .start_in(world.clone())
     };
     let first = node("first").await;
     let token = first.token("anna");
-    // Ten seconds each: longer than it takes to see them run, and their time is over when the node goes on.
+    // Ten seconds each: long enough to be seen running, and over when the node resumes.
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(first.create(&token, "demo", "stream 500").await);
+        ids.push(first.create_task(&token, "demo", "stream 500").await);
     }
-    // Text that has a place is in the log; it may have been shown before.
-    let is_logged_text = |event: &Event| event.name == "interzone.task.text" && event.id.is_some();
+    // Text with an event id is in the log; it may have been shown live before.
+    let is_logged_text =
+        |event: &ReceivedSseEvent| event.name == "interzone.task.text" && event.id.is_some();
     let mut first_runs = Vec::new();
     for id in &ids {
         let mut watch = first.watch(&token, &format!("tasks/{id}"), None).await;
-        let seen = watch.until(is_logged_text).await;
-        first_runs.push(seen.last().unwrap().params()["run"].clone());
+        let events = watch.until(is_logged_text).await;
+        first_runs.push(events.last().unwrap().params()["run"].clone());
     }
     first.suspend();
 
     let second = node("second").await;
-    // What was kept of a first run is whole in the log when the text of the second follows it.
-    let mut kept_before = Vec::new();
+    // A first run's stored text is complete in the log when the second run's text follows it.
+    let mut stored_before = Vec::new();
     for (id, run) in ids.iter().zip(&first_runs) {
         let mut watch = second.watch(&token, &format!("tasks/{id}"), Some(0)).await;
-        let seen = watch
+        let events = watch
             .until(|event| is_logged_text(event) && event.params()["run"] != *run)
             .await;
-        let text = told(&seen).remove(&run.to_string()).unwrap_or_default();
-        kept_before.push(text);
+        let text = text_by_run(&events)
+            .remove(&run.to_string())
+            .unwrap_or_default();
+        stored_before.push(text);
     }
     first.resume();
 
     let mut results = Vec::new();
-    for ((id, run), before) in ids.iter().zip(&first_runs).zip(&kept_before) {
-        let task = second.finished(&token, id).await;
+    for ((id, run), before) in ids.iter().zip(&first_runs).zip(&stored_before) {
+        let task = second.wait_for_task(&token, id).await;
         assert_eq!(task["status"], "COMPLETED", "{task:#}");
         let messages = task["messages"].as_array().unwrap();
-        let answers = messages.iter().filter(|said| said["role"] == "agent");
+        let answers = messages.iter().filter(|message| message["role"] == "agent");
         assert_eq!(answers.count(), 1, "one answer: {task:#}");
-        let kept = kept_text(&second, &token, id).await;
-        assert_eq!(kept.len(), 2, "two runs: {kept:?}");
-        let after = &kept[&run.to_string()];
+        let stored = stored_text(&second, &token, id).await;
+        assert_eq!(stored.len(), 2, "two runs: {stored:?}");
+        let after = &stored[&run.to_string()];
         assert_eq!(
             after, before,
             "the first run grew after the node was resumed"
         );
-        results.push((task, kept));
+        results.push((task, stored));
     }
-    // The resumed node gave its runs up, sees the results of the other, and works on.
+    // The resumed node dropped its runs, sees the results of the other node, and accepts new work.
     assert_eq!(
         first
-            .finished(&token, &first.create(&token, "demo", "echo on").await)
+            .wait_for_task(&token, &first.create_task(&token, "demo", "echo on").await)
             .await["status"],
         "COMPLETED"
     );
-    for (id, (task, kept)) in ids.iter().zip(&results) {
+    for (id, (task, stored)) in ids.iter().zip(&results) {
         assert_eq!(&first.task(&token, id).await, task);
-        assert_eq!(&kept_text(&first, &token, id).await, kept);
+        assert_eq!(&stored_text(&first, &token, id).await, stored);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_takes_the_other_knows() {
-    let world = World::new().await;
-    let first = on_postgres(Setup::new(), "pair")
+async fn tasks_are_shared_between_nodes() {
+    let world = TestEnv::new().await;
+    let first = on_postgres(ZoneBuilder::new(), "pair")
         .start_in(world.clone())
         .await;
-    let second = on_postgres(Setup::new(), "pair")
+    let second = on_postgres(ZoneBuilder::new(), "pair")
         .start_in(world.clone())
         .await;
     let token = first.token("anna");
-    let id = first.create(&token, "demo", "ask which?").await;
+    let id = first.create_task(&token, "demo", "ask which?").await;
     let mut watch = second.watch(&token, &format!("tasks/{id}"), None).await;
     watch
         .until(|event| event.params()["data"]["status"] == "INPUT_REQUIRED")
         .await;
-    let message = super::zone::said("that one");
+    let message = super::zone_process::user_message("that one");
     let send = serde_json::json!({"taskId": id, "message": message});
     second.call(&token, "tasks.send", send).await;
-    let rest = watch.rest().await;
-    assert_eq!(rest.last().unwrap().kind(), "COMPLETED");
+    let events = watch.remaining().await;
+    assert_eq!(events.last().unwrap().kind(), "COMPLETED");
     let here = first.task(&token, &id).await;
     assert_eq!(here, second.task(&token, &id).await);
 
-    // A call to stop on one node reaches a run on the other.
-    let id = first.create(&token, "demo", "wait 60").await;
+    // A cancel sent to one node reaches a run on the other.
+    let id = first.create_task(&token, "demo", "wait 60").await;
     for node in [&second, &first] {
         node.watch(&token, &format!("tasks/{id}"), None)
             .await
@@ -290,6 +299,9 @@ async fn what_one_node_takes_the_other_knows() {
     second
         .call(&token, "tasks.cancel", serde_json::json!({"taskId": id}))
         .await;
-    let rest = watch.rest().await;
-    assert_eq!(rest.last().unwrap().params()["data"]["status"], "CANCELED");
+    let events = watch.remaining().await;
+    assert_eq!(
+        events.last().unwrap().params()["data"]["status"],
+        "CANCELED"
+    );
 }

@@ -1,10 +1,10 @@
-//! What those who run a zone rely on: certificates, limits, health, numbers, the audit log, the config.
+//! Operations: certificates, limits, health, metrics, the audit log, the config.
 
 use super::certificates::Authority;
-use super::peers::program;
-use super::wire::{self, Reply};
-use super::zone::{Setup, World, binary, free_port, said};
-use super::{PATIENCE, soon};
+use super::peers::peer_path;
+use super::rpc::{self, HttpReply};
+use super::zone_process::{TestEnv, ZoneBuilder, binary, free_port, user_message};
+use super::{WAIT_TIMEOUT, within_timeout};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use std::fs;
@@ -14,72 +14,77 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_certificate_is_taken_up_without_a_restart() {
-    let zone = Setup::new().set("tls.reload", "100ms").start().await;
-    let shown = async || {
-        let raw = zone.raw().await;
+async fn certificate_change_is_loaded_without_restart() {
+    let zone = ZoneBuilder::new()
+        .set("tls.reload_interval", "100ms")
+        .start()
+        .await;
+    let current_certificate = async || {
+        let raw = zone.raw_connection().await;
         let (_, connection) = raw.0.get_ref();
         connection.peer_certificates().unwrap()[0].to_vec()
     };
-    let mut old = zone.raw().await;
-    let before = shown().await;
-    // Rubbish is not taken up.
-    fs::write(zone.world.path("cert.pem"), "rubbish").unwrap();
-    assert_eq!(shown().await, before);
-    let pair = zone.world.authority.server();
-    fs::write(zone.world.path("key.pem"), pair.key).unwrap();
-    fs::write(zone.world.path("cert.pem"), pair.cert).unwrap();
+    let mut old = zone.raw_connection().await;
+    let before = current_certificate().await;
+    // An invalid certificate is ignored.
+    fs::write(zone.env.path("cert.pem"), "rubbish").unwrap();
+    assert_eq!(current_certificate().await, before);
+    let pair = zone.env.authority.issue_server_cert();
+    fs::write(zone.env.path("key.pem"), pair.key).unwrap();
+    fs::write(zone.env.path("cert.pem"), pair.cert).unwrap();
     let changed = async {
         let mut every = tokio::time::interval(Duration::from_millis(50));
-        while shown().await == before {
+        while current_certificate().await == before {
             every.tick().await;
         }
     };
-    soon("the new certificate", changed).await;
-    // Connections that were open stay.
+    within_timeout("the new certificate", changed).await;
+    // Open connections stay open.
     old.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await;
     assert_eq!(old.reply().await.unwrap().status, 200);
-    zone.serves().await;
+    zone.assert_serving().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_show_certificates_when_they_are_asked_for() {
-    let world = World::new().await;
+async fn client_certificate_is_required_when_configured() {
+    let world = TestEnv::new().await;
     let callers = Authority::new("callers");
     let strangers = Authority::new("strangers");
     fs::write(world.path("clients.pem"), &callers.pem).unwrap();
-    let known = callers.caller("anna");
-    // The one that asks whether it is ready is a caller too, so the harness shows a certificate.
-    let mut zone = Setup::new()
+    let trusted_cert = callers.issue_client_cert("anna");
+    // Every caller needs a certificate, so the test's HTTP client is replaced below.
+    let mut zone = ZoneBuilder::new()
         .set("tls.client_ca", "clients.pem")
         .start_in(world)
         .await;
-    for certificate in [None, Some(strangers.caller("anna"))] {
-        let http = wire::client(&zone.world.authority, certificate.as_ref());
+    for certificate in [None, Some(strangers.issue_client_cert("anna"))] {
+        let http = rpc::client(&zone.env.authority, certificate.as_ref());
         let answer = http.get(format!("{}/health", zone.url)).send().await;
         assert!(answer.is_err(), "{answer:?}");
     }
-    // In TLS 1.3 the refusal comes after the handshake; there must be one all the same.
-    let tls = wire::tls(&zone.world.authority, None);
+    // In TLS 1.3 the rejection arrives after the handshake; the request must fail all the same.
+    let tls = rpc::tls_config(&zone.env.authority, None);
     let tcp = TcpStream::connect(zone.address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     if let Ok(stream) = TlsConnector::from(tls).connect(name, tcp).await {
-        let mut raw = wire::Raw(stream);
+        let mut raw = rpc::RawConnection(stream);
         raw.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await;
         assert!(raw.reply().await.is_none(), "served without a certificate");
     }
-    zone.http = wire::client(&zone.world.authority, Some(&known));
-    zone.serves().await;
+    zone.http = rpc::client(&zone.env.authority, Some(&trusted_cert));
+    zone.assert_serving().await;
     // A certificate is not a token.
-    let reply = zone.ask("", "tasks.get", json!({"taskId": "x"})).await;
+    let reply = zone
+        .send_call("", "tasks.get", json!({"taskId": "x"}))
+        .await;
     assert_eq!((reply.status, reply.code()), (401, -40007));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
-    let zone = Setup::new()
+async fn rate_limited_client_gets_429_with_retry_after() {
+    let zone = ZoneBuilder::new()
         .set("limits.requests_per_minute", 30)
         .set("limits.burst", 5)
         .start()
@@ -87,7 +92,9 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     let (anna, bert) = (zone.token("anna"), zone.token("bert"));
     let mut limited = None;
     for number in 0..10 {
-        let reply = zone.ask(&anna, "tasks.get", json!({"taskId": "x"})).await;
+        let reply = zone
+            .send_call(&anna, "tasks.get", json!({"taskId": "x"}))
+            .await;
         if reply.status == 429 {
             assert!(number >= 5, "five at once are allowed, not {number}");
             limited = Some(reply);
@@ -95,7 +102,7 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
         }
         assert_eq!(reply.code(), -40001);
     }
-    let reply = limited.expect("ten at once are too many");
+    let reply = limited.expect("ten requests at once exceed the limit");
     assert_eq!(reply.code(), -32003);
     let wait: u64 = reply.header("retry-after").parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
@@ -105,14 +112,16 @@ async fn a_client_that_asks_too_often_is_told_when_to_come_back() {
         (&json!(wait), &json!(30)),
         "{data}"
     );
-    let reply = zone.ask(&bert, "tasks.get", json!({"taskId": "x"})).await;
-    assert_eq!(reply.code(), -40001, "others are not held up");
+    let reply = zone
+        .send_call(&bert, "tasks.get", json!({"taskId": "x"}))
+        .await;
+    assert_eq!(reply.code(), -40001, "other clients are not limited");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_numbers_and_discovery_are_there() {
-    let zone = Setup::new().start().await;
-    zone.serves().await;
+async fn health_metrics_and_discovery_endpoints_respond() {
+    let zone = ZoneBuilder::new().start().await;
+    zone.assert_serving().await;
     for path in ["/health", "/healthz", "/readyz"] {
         let reply = zone.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
@@ -120,7 +129,10 @@ async fn health_numbers_and_discovery_are_there() {
     }
     assert_eq!(zone.get("/health").await.json()["status"], "healthy");
     let reply = zone.get("/metrics").await;
-    assert_eq!(reply.status, 401, "numbers are the operator's: {reply:?}");
+    assert_eq!(
+        reply.status, 401,
+        "metrics need the operator scope: {reply:?}"
+    );
     let weak = zone
         .http
         .get(format!("{}/metrics", zone.url))
@@ -137,11 +149,8 @@ async fn health_numbers_and_discovery_are_there() {
         .await
         .json();
     let servers = protected["authorization_servers"].as_array().unwrap();
-    assert!(
-        servers.contains(&json!(zone.world.issuer.url)),
-        "{protected}"
-    );
-    // With an issuer elsewhere, the built-in one is not there.
+    assert!(servers.contains(&json!(zone.env.issuer.url)), "{protected}");
+    // With an external issuer, the built-in one is not served.
     assert_eq!(zone.get("/oauth2/jwks").await.status, 404);
     assert_eq!(
         zone.get("/.well-known/oauth-authorization-server")
@@ -152,19 +161,21 @@ async fn health_numbers_and_discovery_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_audit_log_knows_who_did_what_and_nothing_else() {
-    let zone = Setup::new()
+async fn audit_log_records_calls_without_content_or_tokens() {
+    let zone = ZoneBuilder::new()
         .set("audit.file", "audit.log")
         .set("log.filter", "debug")
         .start()
         .await;
     let token = zone.token("anna");
-    let id = zone.create(&token, "demo", "echo the-secret-content").await;
-    zone.finished(&token, &id).await;
+    let id = zone
+        .create_task(&token, "demo", "echo the-secret-content")
+        .await;
+    zone.wait_for_task(&token, &id).await;
     let params = json!({"taskId": id, "reason": "the-secret-content"});
-    zone.refused(&token, "tasks.cancel", params).await;
+    zone.call_error(&token, "tasks.cancel", params).await;
     let forged = format!("{token}x");
-    zone.refused(&forged, "tasks.get", json!({"taskId": id}))
+    zone.call_error(&forged, "tasks.get", json!({"taskId": id}))
         .await;
     let request = zone
         .http
@@ -176,10 +187,10 @@ async fn the_audit_log_knows_who_did_what_and_nothing_else() {
             json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.get", "params": {"taskId": id}})
                 .to_string(),
         );
-    let reply = Reply::read(request.send().await.unwrap()).await;
+    let reply = HttpReply::read(request.send().await.unwrap()).await;
     assert_eq!(reply.header("x-correlation-id"), "find-me-again");
 
-    let path = zone.world.path("audit.log");
+    let path = zone.env.path("audit.log");
     let written = async {
         let mut every = tokio::time::interval(Duration::from_millis(20));
         loop {
@@ -190,18 +201,18 @@ async fn the_audit_log_knows_who_did_what_and_nothing_else() {
             }
         }
     };
-    let text = soon("the audit log", written).await;
+    let text = within_timeout("the audit log", written).await;
     let lines: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let of = |method: &str| {
+    let entry_for = |method: &str| {
         let found = lines.iter().find(|line| line["method"] == method);
         found.unwrap_or_else(|| panic!("no {method} in {text}"))
     };
-    assert_eq!(of("tasks.create")["who"], "anna");
-    assert_eq!(of("tasks.create")["outcome"], "ok");
-    assert_eq!(of("tasks.cancel")["code"], -40002);
+    assert_eq!(entry_for("tasks.create")["who"], "anna");
+    assert_eq!(entry_for("tasks.create")["outcome"], "ok");
+    assert_eq!(entry_for("tasks.cancel")["code"], -40002);
     assert!(text.contains(&id), "which task");
     let log = zone.log();
     for (name, text) in [("audit", &text), ("log", &log)] {
@@ -215,26 +226,26 @@ async fn the_audit_log_knows_who_did_what_and_nothing_else() {
     }
 }
 
-/// Runs `interzone execute` on a config that must be refused, and gives what it says.
-fn refused_config(text: &str) -> (Option<i32>, String) {
+/// Runs `interzone serve execution` with an invalid config; returns the exit code and stderr.
+fn run_invalid_config(text: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("interzone.toml");
     fs::write(&path, text).unwrap();
-    let pair = Authority::new("config").server();
+    let pair = Authority::new("config").issue_server_cert();
     fs::write(folder.path().join("cert.pem"), pair.cert).unwrap();
     fs::write(folder.path().join("key.pem"), pair.key).unwrap();
     let output = Command::new(binary())
-        .args(["execute", "--config"])
+        .args(["serve", "execution", "--config"])
         .arg(&path)
         .env("HOME", folder.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), said)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), stderr)
 }
 
 #[test]
-fn a_config_that_is_wrong_is_refused_by_name() {
+fn invalid_config_error_names_the_setting() {
     let tls = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
     for (config, name) in [
         (format!("{tls}[limits]\nbodies = 1\n"), "bodies"),
@@ -257,21 +268,21 @@ fn a_config_that_is_wrong_is_refused_by_name() {
         ),
         ("[store".to_owned(), "interzone.toml"),
     ] {
-        let (code, said) = refused_config(&config);
+        let (code, stderr) = run_invalid_config(&config);
         assert!(code.is_some_and(|code| code != 0), "{name}: {code:?}");
-        assert!(said.contains(name), "{name}: {said}");
-        assert!(!said.contains("panicked"), "{name}: {said}");
+        assert!(stderr.contains(name), "{name}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{name}: {stderr}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_store_can_be_postgres() {
-    let zone = super::nodes::on_postgres(Setup::new(), "store")
+async fn zone_runs_on_postgres() {
+    let zone = super::nodes::on_postgres(ZoneBuilder::new(), "store")
         .start()
         .await;
     let token = zone.token("anna");
-    let id = zone.create(&token, "demo", "file csv a,b").await;
-    let task = tokio::time::timeout(PATIENCE, zone.finished(&token, &id))
+    let id = zone.create_task(&token, "demo", "file csv a,b").await;
+    let task = tokio::time::timeout(WAIT_TIMEOUT, zone.wait_for_task(&token, &id))
         .await
         .unwrap();
     assert_eq!(task["status"], "COMPLETED");
@@ -280,9 +291,9 @@ async fn the_store_can_be_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_config_as_people_write_it_works() {
-    let world = World::new().await;
-    fs::copy(program("agent.py"), world.path("agent.py")).unwrap();
+async fn handwritten_config_starts_zone() {
+    let world = TestEnv::new().await;
+    fs::copy(peer_path("agent.py"), world.path("agent.py")).unwrap();
     let port = free_port();
     let issuer = &world.issuer.url;
     let text = format!(
@@ -319,23 +330,23 @@ command = ["python3", "agent.py"]
 default = true
 "#
     );
-    let zone = Setup::written(&text, port).start_in(world).await;
+    let zone = ZoneBuilder::from_toml(&text, port).start_in(world).await;
     let token = zone.token("anna");
-    let params = json!({"initialMessage": said("echo by the default agent")});
+    let params = json!({"initialMessage": user_message("echo by the default agent")});
     let made = zone.call(&token, "tasks.create", params).await;
     let id = made["task"]["taskId"].as_str().unwrap();
-    let task = zone.finished(&token, id).await;
+    let task = zone.wait_for_task(&token, id).await;
     assert_eq!(task["assignedAgent"], "worker", "{task}");
     assert_eq!(
         task["messages"][1]["parts"][0]["content"],
         "by the default agent"
     );
-    zone.serves().await;
+    zone.assert_serving().await;
     // A big file in one message, as the contract allows: 25 MB as base64.
     let content = "A".repeat(25_000_000 / 3 * 4);
     let part = json!({"type": "FilePart", "content": content, "encoding": "base64", "filename": "big.bin"});
     let params = json!({"initialMessage": {"role": "user", "parts": [part]}, "assignTo": "demo"});
-    let reply = zone.ask(&token, "tasks.create", params).await;
+    let reply = zone.send_call(&token, "tasks.create", params).await;
     assert!(
         reply.json().get("result").is_some(),
         "{:?}",
@@ -344,8 +355,8 @@ default = true
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trace_goes_through() {
-    let zone = Setup::new().start().await;
+async fn traceparent_is_continued_in_response() {
+    let zone = ZoneBuilder::new().start().await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.get", "params": {"taskId": "x"}});
     let request = zone
@@ -355,8 +366,15 @@ async fn a_trace_goes_through() {
         .header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"))
         .bearer_auth(zone.token("anna"))
         .body(body.to_string());
-    let reply = Reply::read(request.send().await.unwrap()).await;
-    let told: Vec<&str> = reply.header("traceparent").split('-').collect();
-    assert_eq!((told.len(), told[0], told[1]), (4, "00", trace), "{told:?}");
-    assert_ne!(told[2], "b7ad6b7169203331", "a span of its own");
+    let reply = HttpReply::read(request.send().await.unwrap()).await;
+    let returned: Vec<&str> = reply.header("traceparent").split('-').collect();
+    assert_eq!(
+        (returned.len(), returned[0], returned[1]),
+        (4, "00", trace),
+        "{returned:?}"
+    );
+    assert_ne!(
+        returned[2], "b7ad6b7169203331",
+        "the zone starts its own span"
+    );
 }

@@ -1,15 +1,15 @@
-//! Programs of others, as `scripts/peers.sh` installed them. A test that needs one fails without it.
+//! Third-party programs that `scripts/peers.sh` installed. A test that needs one fails without it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Where they come from.
-const SCRIPT: &str = "scripts/peers.sh";
+/// Script that installs the peers.
+const INSTALL_SCRIPT: &str = "scripts/peers.sh";
 
-/// What a script told in the environment.
-#[expect(clippy::disallowed_methods, reason = "test.sh tells where they are")]
-pub(super) fn told(name: &str, script: &str) -> String {
+/// Reads an environment variable that a script sets.
+#[expect(clippy::disallowed_methods, reason = "test.sh sets the locations")]
+pub(super) fn required_env(name: &str, script: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
             "{name} is not set: run ./test.sh --only test, or {script} install and then \
@@ -18,42 +18,42 @@ pub(super) fn told(name: &str, script: &str) -> String {
     })
 }
 
-/// The PostgreSQL server that the tests share.
-#[expect(clippy::disallowed_methods, reason = "test.sh tells where it is")]
-pub(crate) fn postgres() -> String {
+/// URL of the PostgreSQL server that the tests share.
+#[expect(clippy::disallowed_methods, reason = "test.sh sets the URL")]
+pub(crate) fn postgres_url() -> String {
     std::env::var("INTERZONE_TEST_POSTGRES").expect(
         "INTERZONE_TEST_POSTGRES names no PostgreSQL server: run ./test.sh --only test, or \
          eval \"$(scripts/postgres.sh start)\" first",
     )
 }
 
-/// The interpreter that has the Python peers.
+/// Python interpreter that has the Python peers installed.
 pub(crate) fn python() -> String {
-    told("INTERZONE_TEST_PYTHON", SCRIPT)
+    required_env("INTERZONE_TEST_PYTHON", INSTALL_SCRIPT)
 }
 
-/// Where the Node peers are.
+/// `node_modules` folder of the Node peers.
 pub(crate) fn node_modules() -> String {
-    told("INTERZONE_TEST_NODE_MODULES", SCRIPT)
+    required_env("INTERZONE_TEST_NODE_MODULES", INSTALL_SCRIPT)
 }
 
-/// A Node that is new enough for the Slack emulator.
+/// Node that is new enough for the Slack emulator.
 pub(crate) fn newer_node() -> String {
-    told("INTERZONE_TEST_NEWER_NODE", SCRIPT)
+    required_env("INTERZONE_TEST_NEWER_NODE", INSTALL_SCRIPT)
 }
 
-/// A program of `tests/peers/`.
-pub(crate) fn program(name: &str) -> PathBuf {
+/// Path of a program of `tests/peers/`.
+pub(crate) fn peer_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("peers")
         .join(name)
 }
 
-/// A Python program of `tests/peers/` that trusts `ca` and nobody else.
+/// Command of a Python program of `tests/peers/` that trusts only `ca`.
 fn python_command(name: &str, arguments: &[&str], ca: &Path) -> Command {
     let mut command = Command::new(python());
     command
-        .arg(program(name))
+        .arg(peer_path(name))
         .args(arguments)
         .env("SSL_CERT_FILE", ca)
         // Two tests must not write the same cache.
@@ -63,7 +63,7 @@ fn python_command(name: &str, arguments: &[&str], ca: &Path) -> Command {
     command
 }
 
-/// Runs one to its end, which must be a good one, and gives what it printed.
+/// Runs a Python program, which must succeed, and returns its stdout.
 pub(crate) async fn run_python(name: &str, arguments: &[&str], ca: &Path, input: &str) -> String {
     let mut child = python_command(name, arguments, ca)
         .stdin(Stdio::piped())
@@ -88,24 +88,24 @@ pub(crate) async fn run_python(name: &str, arguments: &[&str], ca: &Path, input:
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The certified OAuth2 server, on a loopback port of its own.
-pub(crate) struct Oidc {
+/// The certified OpenID Connect server, on its own loopback port.
+pub(crate) struct OidcServer {
     pub(crate) issuer: String,
     child: Child,
     commands: Option<ChildStdin>,
     lines: BufReader<ChildStdout>,
 }
 
-impl Oidc {
+impl OidcServer {
     pub(crate) fn start() -> Self {
         let mut child = Command::new("node")
-            .arg(program("oidc.mjs"))
+            .arg(peer_path("oidc.mjs"))
             .arg(node_modules())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("Node is there: ./test.sh installs it");
+            .expect("Node is installed: ./test.sh installs it");
         let mut started = Self {
             issuer: String::new(),
             commands: child.stdin.take(),
@@ -113,7 +113,10 @@ impl Oidc {
             child,
         };
         started.issuer = started.line();
-        assert!(started.issuer.starts_with("http://127.0.0.1:"), "it began");
+        assert!(
+            started.issuer.starts_with("http://127.0.0.1:"),
+            "it prints its URL"
+        );
         started
     }
 
@@ -123,20 +126,20 @@ impl Oidc {
         line.trim().to_owned()
     }
 
-    /// From now on it signs with new keys, and shows only those.
+    /// Signs with new keys from now on and publishes only those.
     pub(crate) fn rotate(&mut self) {
         writeln!(self.commands.as_mut().unwrap(), "rotate").unwrap();
         assert_eq!(self.line(), "rotated");
     }
 
-    /// From now on a console at this address may send people here, as `console` with `secret of console`.
-    pub(crate) fn introduce_console(&mut self, callback: &str) {
+    /// Registers a console with this callback as client `console` with the secret `secret of console`.
+    pub(crate) fn register_console(&mut self, callback: &str) {
         writeln!(self.commands.as_mut().unwrap(), "console {callback}").unwrap();
-        assert_eq!(self.line(), "known");
+        assert_eq!(self.line(), "registered");
     }
 }
 
-impl Drop for Oidc {
+impl Drop for OidcServer {
     fn drop(&mut self) {
         self.commands.take();
         let _ = self.child.kill();

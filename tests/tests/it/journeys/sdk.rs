@@ -1,20 +1,20 @@
-//! The client of the ACP Python SDK, as it is published, keeps all its own checks against the zone.
+//! The published ACP Python SDK client passes all its own checks against the zone.
 
+use super::mock_server::{MockServer, json_response};
 use super::peers::run_python;
-use super::web::{Web, answer};
-use super::zone::Setup;
+use super::zone_process::ZoneBuilder;
 
-async fn every_method(always_200: bool) {
-    let receiver = Web::start(|_| answer(200, "{}")).await;
-    let setup = Setup::new().allow(receiver.address);
+async fn run_sdk_client(always_200: bool) {
+    let receiver = MockServer::start(|_| json_response(200, "{}")).await;
+    let setup = ZoneBuilder::new().allow(receiver.address);
     let zone = setup.set("execution.always_200", always_200).start().await;
-    let issuer = &zone.world.issuer;
+    let issuer = &zone.env.issuer;
     let arguments = [
         zone.url.clone(),
         issuer.token("anna"),
         issuer.token("bert"),
-        issuer.scoped("anna", "acp:agent:identify acp:tasks:read"),
-        issuer.expired("anna"),
+        issuer.token_with_scope("anna", "acp:agent:identify acp:tasks:read"),
+        issuer.expired_token("anna"),
         format!("http://{}/hook", receiver.address),
         if always_200 {
             "always-200"
@@ -24,16 +24,16 @@ async fn every_method(always_200: bool) {
         .to_owned(),
     ];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let told = run_python("sdk_client.py", &arguments, &zone.world.ca(), "").await;
-    assert!(told.contains("every method kept its word"), "{told}");
+    let output = run_python("sdk_client.py", &arguments, &zone.env.ca(), "").await;
+    assert!(output.contains("every method passed"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sdk_client_is_served_in_every_method() {
-    every_method(false).await;
+async fn sdk_client_can_call_every_method() {
+    run_sdk_client(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sdk_client_sees_every_code_when_the_status_is_always_200() {
-    every_method(true).await;
+async fn sdk_client_reads_error_codes_with_always_200() {
+    run_sdk_client(true).await;
 }

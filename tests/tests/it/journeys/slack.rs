@@ -1,6 +1,6 @@
-//! People in Slack, the two zones, and an agent: the real binary twice, real HTTPS and real tokens between
-//! them, and the playground in Slack's place, which breaks where it is told to; and once an emulator that
-//! others wrote, so that the playground is not the only judge.
+//! Slack end to end: both zones as the real binary, with HTTPS and tokens between them, an agent, and the playground in
+//! Slack's place, which injects faults. One test uses a third-party Slack emulator, so that the playground is not the
+//! only reference.
 
 mod place;
 

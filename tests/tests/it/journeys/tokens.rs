@@ -1,6 +1,6 @@
-//! An issuer whose keys are the test's own, so that any token can be made, good or bad.
+//! Test issuer with its own keys, so that any valid or invalid token can be made.
 
-use super::web::{Web, answer};
+use super::mock_server::{MockServer, json_response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -17,9 +17,9 @@ pub(crate) const EVERY_SCOPE: &str = "acp:agent:identify acp:tasks:read acp:task
 pub(crate) struct TestIssuer {
     pub(crate) url: String,
     pub(crate) key: KeyPair,
-    /// How often the keys were fetched.
-    pub(crate) fetched: Arc<AtomicUsize>,
-    _web: Web,
+    /// Number of times the keys were fetched.
+    pub(crate) key_fetches: Arc<AtomicUsize>,
+    _web: MockServer,
 }
 
 pub(crate) const KID: &str = "the-key";
@@ -29,22 +29,22 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap()
 }
 
-pub(crate) fn encoded(bytes: &[u8]) -> String {
+pub(crate) fn base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A public EC key as a JWK. The raw key is a mark, then both coordinates.
+/// Returns a public EC key as a JWK. The raw key is a format byte, then both coordinates.
 pub(crate) fn jwk(key: &KeyPair, kid: &str) -> Value {
     let raw = key.public_key_raw();
     assert_eq!((raw.len(), raw[0]), (65, 4), "an uncompressed point");
     json!({
         "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": kid,
-        "x": encoded(&raw[1..33]), "y": encoded(&raw[33..]),
+        "x": base64url(&raw[1..33]), "y": base64url(&raw[33..]),
     })
 }
 
 /// Signs any header and claims with an EC key.
-pub(crate) fn sign(header: &Header, claims: &Value, key: &KeyPair) -> String {
+pub(crate) fn sign_token(header: &Header, claims: &Value, key: &KeyPair) -> String {
     let key = EncodingKey::from_ec_der(&key.serialize_der());
     jsonwebtoken::encode(header, claims, &key).unwrap()
 }
@@ -55,24 +55,24 @@ impl TestIssuer {
         let keys = json!({"keys": [jwk(&key, KID)]}).to_string();
         let fetched = Arc::new(AtomicUsize::new(0));
         let count = fetched.clone();
-        let web = Web::start(move |asked| {
-            if asked.path == "/jwks.json" {
+        let web = MockServer::start(move |request| {
+            if request.path == "/jwks.json" {
                 count.fetch_add(1, Ordering::SeqCst);
-                answer(200, keys.clone())
+                json_response(200, keys.clone())
             } else {
-                answer(404, "{}")
+                json_response(404, "{}")
             }
         })
         .await;
         Self {
             url: format!("http://{}/", web.address),
             key,
-            fetched,
+            key_fetches: fetched,
             _web: web,
         }
     }
 
-    /// Claims that are good for an hour.
+    /// Claims that are valid for an hour.
     pub(crate) fn claims(&self, subject: &str, scope: &str) -> Value {
         json!({
             "iss": self.url, "aud": AUDIENCE, "sub": subject, "client_id": subject, "scope": scope,
@@ -88,20 +88,20 @@ impl TestIssuer {
     }
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
-        sign(&self.header(), claims, &self.key)
+        sign_token(&self.header(), claims, &self.key)
     }
 
-    /// A token that may do anything.
+    /// Token with every scope.
     pub(crate) fn token(&self, subject: &str) -> String {
         self.sign(&self.claims(subject, EVERY_SCOPE))
     }
 
-    pub(crate) fn scoped(&self, subject: &str, scope: &str) -> String {
+    pub(crate) fn token_with_scope(&self, subject: &str, scope: &str) -> String {
         self.sign(&self.claims(subject, scope))
     }
 
-    /// One that was good until an hour ago.
-    pub(crate) fn expired(&self, subject: &str) -> String {
+    /// Token that expired an hour ago.
+    pub(crate) fn expired_token(&self, subject: &str) -> String {
         let mut claims = self.claims(subject, EVERY_SCOPE);
         claims["iat"] = json!(now() - 7200);
         claims["exp"] = json!(now() - 3600);

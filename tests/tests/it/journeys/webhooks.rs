@@ -1,10 +1,10 @@
-//! Webhooks as their receiver sees them: signed, in order, tried again with the same body, given up in
-//! the end; and never sent where a caller has no business.
+//! Webhooks at their receiver: signed, in order, retried with the same body, dead-lettered after the last attempt; and
+//! never sent to addresses that a caller may not reach.
 
+use super::mock_server::{MockRequest, MockServer, json_response};
 use super::peers::run_python;
-use super::soon;
-use super::web::{Asked, Web, answer};
-use super::zone::{Setup, WEBHOOK_SECRET, Zone};
+use super::within_timeout;
+use super::zone_process::{WEBHOOK_SECRET, ZoneBuilder, ZoneProcess};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -12,28 +12,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
-/// A receiver that answers its n-th request as `status` says.
+/// Starts a receiver that answers its n-th request with the status that `status` returns.
 async fn receiver(
-    status: impl Fn(usize, &Asked) -> u16 + Send + Sync + 'static,
-) -> (Web, mpsc::UnboundedReceiver<Asked>) {
-    let (tell, told) = mpsc::unbounded_channel();
+    status: impl Fn(usize, &MockRequest) -> u16 + Send + Sync + 'static,
+) -> (MockServer, mpsc::UnboundedReceiver<MockRequest>) {
+    let (requests_tx, requests_rx) = mpsc::unbounded_channel();
     let count = AtomicUsize::new(0);
-    let web = Web::start(move |asked| {
+    let web = MockServer::start(move |request| {
         let number = count.fetch_add(1, Ordering::SeqCst);
-        let status = status(number, &asked);
-        let _ = tell.send(asked);
-        answer(status, "")
+        let status = status(number, &request);
+        let _ = requests_tx.send(request);
+        json_response(status, "")
     })
     .await;
-    (web, told)
+    (web, requests_rx)
 }
 
-async fn next(told: &mut mpsc::UnboundedReceiver<Asked>) -> Asked {
-    soon("a webhook", told.recv()).await.unwrap()
+async fn next_request(requests: &mut mpsc::UnboundedReceiver<MockRequest>) -> MockRequest {
+    within_timeout("a webhook", requests.recv()).await.unwrap()
 }
 
-fn body(asked: &Asked) -> Value {
-    serde_json::from_slice(&asked.body).unwrap()
+fn body_json(request: &MockRequest) -> Value {
+    serde_json::from_slice(&request.body).unwrap()
 }
 
 /// The signature, computed here and not by the product.
@@ -44,9 +44,9 @@ fn signature(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A task that waits for an answer, so that there is time to subscribe.
-async fn asked_task(zone: &Zone, token: &str) -> String {
-    let id = zone.create(token, "demo", "ask what?").await;
+/// Creates a task that waits for input, so that there is time to subscribe.
+async fn task_awaiting_input(zone: &ZoneProcess, token: &str) -> String {
+    let id = zone.create_task(token, "demo", "ask what?").await;
     zone.watch(token, &format!("tasks/{id}"), None)
         .await
         .until(|event| event.params()["data"]["status"] == "INPUT_REQUIRED")
@@ -54,14 +54,14 @@ async fn asked_task(zone: &Zone, token: &str) -> String {
     id
 }
 
-async fn subscribe(zone: &Zone, token: &str, id: &str, url: &str, events: Value) -> Value {
+async fn subscribe(zone: &ZoneProcess, token: &str, id: &str, url: &str, events: Value) -> Value {
     let params = json!({"taskId": id, "callbackUrl": url, "events": events});
     let mut result = zone.call(token, "tasks.subscribe", params).await;
     result["subscription"].take()
 }
 
-async fn reply_to(zone: &Zone, token: &str, id: &str) {
-    let message = super::zone::said("an answer");
+async fn answer_task(zone: &ZoneProcess, token: &str, id: &str) {
+    let message = super::zone_process::user_message("an answer");
     zone.call(
         token,
         "tasks.send",
@@ -71,11 +71,11 @@ async fn reply_to(zone: &Zone, token: &str, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn webhooks_are_signed_and_come_in_order() {
-    let (web, mut told) = receiver(|_, _| 204).await;
-    let zone = Setup::new().allow(web.address).start().await;
+async fn webhooks_are_signed_and_delivered_in_order() {
+    let (web, mut requests) = receiver(|_, _| 204).await;
+    let zone = ZoneBuilder::new().allow(web.address).start().await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook?a=b", web.address);
     let all = json!([
         "STATUS_CHANGE",
@@ -85,37 +85,37 @@ async fn webhooks_are_signed_and_come_in_order() {
         "FAILED"
     ]);
     subscribe(&zone, &token, &id, &url, all).await;
-    reply_to(&zone, &token, &id).await;
+    answer_task(&zone, &token, &id).await;
 
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     loop {
-        let asked = next(&mut told).await;
-        let last = body(&asked)["params"]["event"] == "COMPLETED";
-        seen.push(asked);
+        let request = next_request(&mut requests).await;
+        let last = body_json(&request)["params"]["event"] == "COMPLETED";
+        received.push(request);
         if last {
             break;
         }
     }
     let mut events = Vec::new();
     let mut deliveries = Vec::new();
-    for asked in &seen {
+    for request in &received {
         assert_eq!(
-            (asked.method.as_str(), asked.path.as_str()),
+            (request.method.as_str(), request.path.as_str()),
             ("POST", "/hook?a=b")
         );
-        assert_eq!(asked.header("content-type"), "application/json");
-        let expect = signature(&asked.body);
+        assert_eq!(request.header("content-type"), "application/json");
+        let expect = signature(&request.body);
         assert_eq!(
-            asked.header("x-webhook-signature"),
+            request.header("x-webhook-signature"),
             format!("sha256={expect}")
         );
-        assert_eq!(asked.header("x-acp-signature"), expect);
+        assert_eq!(request.header("x-acp-signature"), expect);
         assert!(
-            asked.headers.get("authorization").is_none(),
-            "no token leaves"
+            request.headers.get("authorization").is_none(),
+            "no token is sent"
         );
-        deliveries.push(asked.header("x-delivery-id").to_owned());
-        let body = body(asked);
+        deliveries.push(request.header("x-delivery-id").to_owned());
+        let body = body_json(request);
         assert_eq!(
             (&body["jsonrpc"], &body["method"]),
             (&json!("2.0"), &json!("task.notification"))
@@ -150,43 +150,37 @@ async fn webhooks_are_signed_and_come_in_order() {
         count,
         "each delivery has an id of its own"
     );
-    let place = |event: &str, status: &str| {
+    let position_of = |event: &str, status: &str| {
         let found = events
             .iter()
             .position(|e| (e.0.as_str(), e.1.as_str()) == (event, status));
         found.unwrap_or_else(|| panic!("no {event} {status} in {events:?}"))
     };
     assert!(
-        place("STATUS_CHANGE", "WORKING") < place("STATUS_CHANGE", "COMPLETED"),
+        position_of("STATUS_CHANGE", "WORKING") < position_of("STATUS_CHANGE", "COMPLETED"),
         "{events:?}"
     );
     assert!(
-        place("STATUS_CHANGE", "COMPLETED") < place("COMPLETED", "COMPLETED"),
+        position_of("STATUS_CHANGE", "COMPLETED") < position_of("COMPLETED", "COMPLETED"),
         "{events:?}"
     );
     assert!(
-        place("NEW_MESSAGE", "") < place("COMPLETED", "COMPLETED"),
+        position_of("NEW_MESSAGE", "") < position_of("COMPLETED", "COMPLETED"),
         "{events:?}"
     );
 
-    // The verifier of the ACP SDK is of the same opinion, and can be of another.
-    let claims: Vec<Value> = seen
+    // The verifier of the ACP SDK accepts these signatures and rejects a wrong one.
+    let claims: Vec<Value> = received
         .iter()
-        .flat_map(|asked| {
-            let text = std::str::from_utf8(&asked.body).unwrap();
+        .flat_map(|request| {
+            let text = std::str::from_utf8(&request.body).unwrap();
             ["x-webhook-signature", "x-acp-signature"].map(|header| {
-                json!({"body": text, "signature": asked.header(header), "secret": WEBHOOK_SECRET})
+                json!({"body": text, "signature": request.header(header), "secret": WEBHOOK_SECRET})
             })
         })
-        .chain([json!({"body": "{}", "signature": seen[0].header("x-acp-signature"), "secret": WEBHOOK_SECRET})])
+        .chain([json!({"body": "{}", "signature": received[0].header("x-acp-signature"), "secret": WEBHOOK_SECRET})])
         .collect();
-    let verdicts = run_python(
-        "verify.py",
-        &[],
-        &zone.world.ca(),
-        &json!(claims).to_string(),
-    )
-    .await;
+    let verdicts = run_python("verify.py", &[], &zone.env.ca(), &json!(claims).to_string()).await;
     let verdicts: Vec<bool> = serde_json::from_str(verdicts.lines().last().unwrap()).unwrap();
     let (last, others) = verdicts.split_last().unwrap();
     assert!(
@@ -196,12 +190,12 @@ async fn webhooks_are_signed_and_come_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_fails_is_sent_again_as_it_was() {
-    // Two failures, then all is well.
-    let (web, mut told) = receiver(|number, _| if number < 2 { 500 } else { 200 }).await;
-    let zone = Setup::new().allow(web.address).start().await;
+async fn failed_webhook_is_retried_with_the_same_body() {
+    // Two failures, then success.
+    let (web, mut requests) = receiver(|number, _| if number < 2 { 500 } else { 200 }).await;
+    let zone = ZoneBuilder::new().allow(web.address).start().await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook", web.address);
     subscribe(
         &zone,
@@ -211,20 +205,20 @@ async fn a_webhook_that_fails_is_sent_again_as_it_was() {
         json!(["STATUS_CHANGE", "COMPLETED"]),
     )
     .await;
-    reply_to(&zone, &token, &id).await;
-    let first = next(&mut told).await;
+    answer_task(&zone, &token, &id).await;
+    let first = next_request(&mut requests).await;
     for _ in 0..2 {
-        let again = next(&mut told).await;
+        let again = next_request(&mut requests).await;
         assert_eq!(again.body, first.body);
         assert_eq!(again.header("x-delivery-id"), first.header("x-delivery-id"));
         assert_eq!(again.header("x-acp-signature"), signature(&again.body));
     }
-    // What was behind it waited its turn.
-    let mut seen = vec![body(&first)];
-    while seen.last().unwrap()["params"]["event"] != "COMPLETED" {
-        seen.push(body(&next(&mut told).await));
+    // Later events waited for this one.
+    let mut received = vec![body_json(&first)];
+    while received.last().unwrap()["params"]["event"] != "COMPLETED" {
+        received.push(body_json(&next_request(&mut requests).await));
     }
-    let statuses: Vec<&str> = seen
+    let statuses: Vec<&str> = received
         .iter()
         .map(|body| body["params"]["data"]["status"].as_str().unwrap())
         .collect();
@@ -232,10 +226,10 @@ async fn a_webhook_that_fails_is_sent_again_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_survives_a_power_cut() {
+async fn webhook_is_retried_after_zone_crash() {
     let open = Arc::new(AtomicBool::new(false));
     let is_open = open.clone();
-    let (web, mut told) = receiver(move |_, _| {
+    let (web, mut requests) = receiver(move |_, _| {
         if is_open.load(Ordering::SeqCst) {
             200
         } else {
@@ -243,15 +237,15 @@ async fn a_webhook_survives_a_power_cut() {
         }
     })
     .await;
-    let mut zone = Setup::new().allow(web.address).start().await;
+    let mut zone = ZoneBuilder::new().allow(web.address).start().await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook", web.address);
     subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
-    reply_to(&zone, &token, &id).await;
-    let first = next(&mut told).await;
-    // Once it knows that this one did not arrive.
-    let noted = async {
+    answer_task(&zone, &token, &id).await;
+    let first = next_request(&mut requests).await;
+    // Wait until the zone has recorded the failed attempt.
+    let attempt_counted = async {
         let mut every = tokio::time::interval(std::time::Duration::from_millis(20));
         loop {
             every.tick().await;
@@ -262,35 +256,35 @@ async fn a_webhook_survives_a_power_cut() {
             }
         }
     };
-    soon("the attempt to be counted", noted).await;
+    within_timeout("the attempt to be counted", attempt_counted).await;
     zone.kill();
     open.store(true, Ordering::SeqCst);
-    zone.begin().await;
-    let again = next(&mut told).await;
+    zone.start().await;
+    let again = next_request(&mut requests).await;
     assert_eq!(again.body, first.body);
     assert_eq!(again.header("x-delivery-id"), first.header("x-delivery-id"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_nobody_takes_is_given_up_and_shown() {
-    let (web, mut told) = receiver(|_, _| 500).await;
-    let zone = Setup::new()
+async fn webhook_is_dead_lettered_after_last_attempt() {
+    let (web, mut requests) = receiver(|_, _| 500).await;
+    let zone = ZoneBuilder::new()
         .allow(web.address)
         .set("webhooks.attempts", 2)
         .start()
         .await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook", web.address);
     subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
-    reply_to(&zone, &token, &id).await;
-    let first = next(&mut told).await;
-    let second = next(&mut told).await;
+    answer_task(&zone, &token, &id).await;
+    let first = next_request(&mut requests).await;
+    let second = next_request(&mut requests).await;
     assert_eq!(
         first.header("x-delivery-id"),
         second.header("x-delivery-id")
     );
-    let shown = async {
+    let dead_letter_counted = async {
         let mut every = tokio::time::interval(std::time::Duration::from_millis(50));
         loop {
             every.tick().await;
@@ -303,25 +297,25 @@ async fn a_webhook_that_nobody_takes_is_given_up_and_shown() {
             }
         }
     };
-    soon("the dead letter in the metrics", shown).await;
-    assert!(told.try_recv().is_err(), "two attempts and no more");
+    within_timeout("the dead letter in the metrics", dead_letter_counted).await;
+    assert!(requests.try_recv().is_err(), "two attempts and no more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_do_not_follow_redirects() {
     let (inner, mut reached) = receiver(|_, _| 200).await;
     let target = format!("http://{}/inside", inner.address);
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let web = Web::start(move |asked| {
-        let _ = tell.send(asked);
-        let mut reply = answer(307, "");
+    let (requests_tx, mut requests_rx) = mpsc::unbounded_channel();
+    let web = MockServer::start(move |request| {
+        let _ = requests_tx.send(request);
+        let mut reply = json_response(307, "");
         reply
             .headers_mut()
             .insert("location", target.parse().unwrap());
         reply
     })
     .await;
-    let zone = Setup::new()
+    let zone = ZoneBuilder::new()
         .set(
             "egress.allow",
             vec![web.address.to_string(), inner.address.to_string()],
@@ -330,23 +324,25 @@ async fn webhooks_do_not_follow_redirects() {
         .start()
         .await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook", web.address);
     subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
-    reply_to(&zone, &token, &id).await;
+    answer_task(&zone, &token, &id).await;
     for _ in 0..2 {
-        soon("a try", told.recv()).await.unwrap();
+        within_timeout("an attempt", requests_rx.recv())
+            .await
+            .unwrap();
     }
-    assert!(reached.try_recv().is_err(), "nobody was sent on");
+    assert!(reached.try_recv().is_err(), "the redirect was followed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
-    let zone = Setup::new().start().await;
+async fn callback_url_to_private_address_is_rejected() {
+    let zone = ZoneBuilder::new().start().await;
     let token = zone.token("anna");
-    let id = zone.create(&token, "demo", "echo x").await;
+    let id = zone.create_task(&token, "demo", "echo x").await;
     for url in [
-        // This machine.
+        // Loopback.
         "https://127.0.0.1/",
         "https://127.0.0.1:8443/jsonrpc",
         "https://127.1/",
@@ -376,7 +372,7 @@ async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
         "https://\u{2460}27.0.0.1/",
         "https://127\u{3002}0\u{3002}0\u{3002}1/",
         "https://%31%32%37.0.0.1/",
-        // The network around it.
+        // Private networks.
         "https://10.0.0.1/",
         "https://10.255.255.255/",
         "https://172.16.0.1/",
@@ -391,14 +387,14 @@ async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
         "https://printer.local/",
         "https://db.internal/",
         "https://metadata.google.internal/",
-        // Those next to it, the cloud's metadata among them.
+        // Link-local, including the cloud's metadata service.
         "https://169.254.169.254/latest/meta-data/",
         "https://0xa9fea9fe/",
         "https://2852039166/",
         "https://[fe80::1]/",
         "https://[::ffff:169.254.169.254]/",
         "https://[64:ff9b::a9fe:a9fe]/",
-        // Everybody, or nobody.
+        // Multicast, broadcast and reserved.
         "https://224.0.0.1/",
         "https://255.255.255.255/",
         "https://[ff02::1]/",
@@ -407,7 +403,7 @@ async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
         "https://198.18.0.1/",
         "https://[2001:db8::1]/",
         "https://192.0.0.1/",
-        // No way to send anything.
+        // Unsupported or invalid URLs.
         "http://example.com/",
         "ftp://example.com/",
         "file:///etc/passwd",
@@ -432,46 +428,46 @@ async fn callbacks_to_private_addresses_are_refused_in_every_spelling() {
         "https://127.0.0.1#@example.com/",
     ] {
         let params = json!({"taskId": id, "callbackUrl": url});
-        let (code, data) = zone.refused(&token, "tasks.subscribe", params).await;
+        let (code, data) = zone.call_error(&token, "tasks.subscribe", params).await;
         assert_eq!(code, -32602, "{url:?}: {data}");
         assert_eq!(data["field"], "params.callbackUrl", "{url:?}: {data}");
     }
-    // One that is as it should be; whether it leads anywhere is not asked at this moment.
+    // A valid URL; it is not resolved when subscribing.
     let good = json!({"taskId": id, "callbackUrl": "https://hooks.example.com/acp"});
     zone.call(&token, "tasks.subscribe", good).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_on_its_way_at_a_power_cut_comes_again_at_once() {
-    // The first one is taken and never answered.
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
+async fn in_flight_webhook_is_resent_at_once_after_crash() {
+    // The first request is received and never answered.
+    let (release, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (requests_tx, mut requests_rx) = mpsc::unbounded_channel();
     let first = AtomicBool::new(true);
-    let web = Web::start(move |asked| {
-        let _ = tell.send(asked);
+    let web = MockServer::start(move |request| {
+        let _ = requests_tx.send(request);
         if first.swap(false, Ordering::SeqCst) {
             let _ = tokio::task::block_in_place(|| wait.lock().unwrap().recv());
         }
-        answer(204, "")
+        json_response(204, "")
     })
     .await;
-    let mut zone = Setup::new().allow(web.address).start().await;
+    let mut zone = ZoneBuilder::new().allow(web.address).start().await;
     let token = zone.token("anna");
-    let id = asked_task(&zone, &token).await;
+    let id = task_awaiting_input(&zone, &token).await;
     let url = format!("http://{}/hook", web.address);
     subscribe(&zone, &token, &id, &url, json!(["COMPLETED"])).await;
-    reply_to(&zone, &token, &id).await;
-    let cut = next(&mut told).await;
+    answer_task(&zone, &token, &id).await;
+    let interrupted = next_request(&mut requests_rx).await;
     zone.kill();
     let restarted = super::tokens::now();
-    zone.begin().await;
-    let again = next(&mut told).await;
+    zone.start().await;
+    let again = next_request(&mut requests_rx).await;
     for name in ["x-delivery-id", "x-event-id", "x-webhook-id"] {
-        assert_eq!(again.header(name), cut.header(name), "{name}");
+        assert_eq!(again.header(name), interrupted.header(name), "{name}");
     }
-    assert_eq!(again.body, cut.body, "the same bytes");
-    assert_eq!(body(&again)["params"]["event"], "COMPLETED");
+    assert_eq!(again.body, interrupted.body, "the same bytes");
+    assert_eq!(body_json(&again)["params"]["event"], "COMPLETED");
     let expect = signature(&again.body);
     assert_eq!(
         again.header("x-webhook-signature"),
@@ -484,11 +480,11 @@ async fn a_webhook_on_its_way_at_a_power_cut_comes_again_at_once() {
         again.header("x-webhook-signature-timestamp"),
         format!("sha256={}", signature(&signed))
     );
-    // A delivery is held for 40 seconds. Nobody waits for that who knows that its holder is gone.
+    // A delivery's lease lasts 40 seconds. The restarted zone does not wait for it, because the lease holder is gone.
     let sent: i64 = sent.parse().unwrap();
     assert!(
         sent < restarted + 20,
         "restarted at {restarted}, sent at {sent}"
     );
-    let_go.send(()).unwrap();
+    release.send(()).unwrap();
 }

@@ -1,34 +1,34 @@
-//! Slack's JavaScript SDKs: a socket that hears, answers and heals, and the Web API beside it.
+//! Slack's JavaScript SDKs: Socket Mode with acks and reconnects, and the Web API.
 
-use super::PATIENCE;
-use crate::journeys::peers::{node_modules, program};
-use interzone_playground::{Farewell, Mode, Playground, PlaygroundOptions, seed};
+use super::WAIT_TIMEOUT;
+use crate::journeys::peers::{node_modules, peer_path};
+use interzone_playground::{DeliveryMode, DisconnectReason, Playground, PlaygroundOptions, seed};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// The program with the SDKs in it.
-struct Peer {
+/// Node process that runs the SDKs.
+struct NodePeer {
     child: Child,
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Peer {
+impl NodePeer {
     fn start(playground: &Playground) -> Self {
-        let usual = PlaygroundOptions::default();
+        let defaults = PlaygroundOptions::default();
         let mut child = Command::new("node")
-            .arg(program("slack_socket.mjs"))
+            .arg(peer_path("slack_socket.mjs"))
             .arg(node_modules())
             .arg(playground.api_url())
-            .arg(usual.bot_token.expose())
-            .arg(usual.app_token.expose())
+            .arg(defaults.bot_token.expose())
+            .arg(defaults.app_token.expose())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("Node is there: ./test.sh installs it");
+            .expect("Node is installed by ./test.sh");
         Self {
             input: child.stdin.take(),
             lines: BufReader::new(child.stdout.take().unwrap()).lines(),
@@ -36,54 +36,54 @@ impl Peer {
         }
     }
 
-    async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
-        let line = line.expect("it says something").unwrap();
-        line.expect("it goes on")
+    async fn next_line(&mut self) -> String {
+        let line = tokio::time::timeout(WAIT_TIMEOUT, self.lines.next_line()).await;
+        let line = line.expect("output before the timeout").unwrap();
+        line.expect("the process runs")
     }
 
-    async fn json(&mut self) -> Value {
-        serde_json::from_str(&self.line().await).unwrap()
+    async fn next_json(&mut self) -> Value {
+        serde_json::from_str(&self.next_line().await).unwrap()
     }
 
-    /// Until it hears this text.
-    async fn hears(&mut self, text: &str) -> Value {
+    /// Waits until it has received this text.
+    async fn wait_for_text(&mut self, text: &str) -> Value {
         loop {
-            let heard = self.json().await;
-            if heard["text"] == text {
-                return heard;
+            let received = self.next_json().await;
+            if received["text"] == text {
+                return received;
             }
         }
     }
 
     async fn stop(mut self) {
         self.input.take();
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        assert!(ended.expect("it ends").unwrap().success());
+        let ended = tokio::time::timeout(WAIT_TIMEOUT, self.child.wait()).await;
+        assert!(ended.expect("the process ends").unwrap().success());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_socket_hears_answers_and_heals() {
+async fn javascript_socket_client_receives_answers_and_reconnects() {
     let options = PlaygroundOptions {
-        mode: Mode::Socket,
+        mode: DeliveryMode::Socket,
         retry_delays: vec![std::time::Duration::ZERO; 3],
         ..PlaygroundOptions::default()
     };
     let playground = Playground::start(options).await.unwrap();
-    let mut peer = Peer::start(&playground);
-    assert_eq!(peer.line().await, "connected");
+    let mut peer = NodePeer::start(&playground);
+    assert_eq!(peer.next_line().await, "connected");
     let ts = playground
         .post(seed::HANA, seed::DM_HANA, "please")
         .unwrap();
-    let heard = peer.hears("please").await;
+    let received = peer.wait_for_text("please").await;
     assert_eq!(
-        heard,
+        received,
         json!({"type": "event_callback", "text": "please", "retry": 0})
     );
-    // The question, the streamed answer and the file are in the thread when it says so.
+    // The question, the streamed answer and the file are in the thread when it reports so.
     let answered = loop {
-        let line = peer.json().await;
+        let line = peer.next_json().await;
         if line.get("answered").is_some() {
             break line;
         }
@@ -91,24 +91,29 @@ async fn its_socket_hears_answers_and_heals() {
     assert_eq!(answered, json!({"answered": 3, "locale": "ja-JP"}));
     let thread = playground.thread(seed::DM_HANA, &ts);
     assert_eq!(thread[1].text, "**Hello there**");
-    let file = playground.look(|workspace| workspace.file(&thread[2].files[0]).cloned());
+    let file = playground.inspect(|workspace| workspace.file(&thread[2].files[0]).cloned());
     assert_eq!(file.unwrap().bytes.unwrap().as_ref(), b"one");
 
-    for why in [Farewell::RefreshRequested, Farewell::Cut] {
-        playground.disconnect(why);
+    for reason in [
+        DisconnectReason::RefreshRequested,
+        DisconnectReason::Dropped,
+    ] {
+        playground.disconnect(reason);
         loop {
-            if peer.line().await == "connected" {
+            if peer.next_line().await == "connected" {
                 break;
             }
         }
-        let text = format!("after {why:?}");
+        let text = format!("after {reason:?}");
         playground.post(seed::HANA, seed::DM_HANA, &text).unwrap();
-        peer.hears(&text).await;
+        peer.wait_for_text(&text).await;
     }
     peer.stop().await;
-    let gone = playground.wait(PATIENCE, |_| (playground.sockets() == 0).then_some(()));
+    let gone = playground.wait_for(WAIT_TIMEOUT, |_| {
+        (playground.socket_count() == 0).then_some(())
+    });
     gone.await.expect("its socket is closed");
-    let lost = playground.look(|workspace| {
+    let lost = playground.inspect(|workspace| {
         let mut last = std::collections::BTreeMap::new();
         for delivery in workspace.deliveries() {
             last.insert(delivery.id.clone(), delivery.outcome.clone());

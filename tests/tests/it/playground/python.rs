@@ -1,43 +1,43 @@
 //! Slack's Python SDK: its client for every method, and its verifier for signed events.
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use crate::journeys::peers::run_python;
 use interzone_edge::Secret;
 use interzone_playground::{Playground, PlaygroundOptions, seed};
-use receiver::Receiver;
+use receiver::RequestRecorder;
 use serde_json::{Value, json};
 use std::path::Path;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_pleases_its_client() {
+async fn python_client_accepts_every_method() {
     let playground = Playground::start(PlaygroundOptions::default()).await;
     let playground = playground.unwrap();
     let thread = playground
         .post(seed::ALEX, seed::GENERAL, "@interzone hello")
         .unwrap();
     playground.faults().rate_limit("api.test", 1, 1);
-    let (api, usual) = (playground.api_url(), PlaygroundOptions::default());
-    let arguments = [api.as_str(), usual.bot_token.expose(), &thread];
-    let said = run_python("slack_client.py", &arguments, Path::new("/dev/null"), "").await;
-    assert_eq!(said.trim(), "all of it");
-    let tests = playground.look(|workspace| {
+    let (api, defaults) = (playground.api_url(), PlaygroundOptions::default());
+    let arguments = [api.as_str(), defaults.bot_token.expose(), &thread];
+    let output = run_python("slack_client.py", &arguments, Path::new("/dev/null"), "").await;
+    assert_eq!(output.trim(), "all of it");
+    let tests = playground.inspect(|workspace| {
         let calls = workspace.calls_of("api.test");
-        let answers = calls.iter().map(|call| call.answer.clone());
+        let answers = calls.iter().map(|call| call.outcome.clone());
         answers.collect::<Vec<_>>()
     });
-    assert_eq!(tests, ["ratelimited", "ok"], "it came again");
+    assert_eq!(tests, ["ratelimited", "ok"], "the client retried");
 }
 
-/// A line for the verifier.
-fn line(secret: &str, stamp: &str, signature: &str, body: &str) -> String {
+/// Input line for the verifier.
+fn verifier_line(secret: &str, stamp: &str, signature: &str, body: &str) -> String {
     let line = json!({"secret": secret, "timestamp": stamp, "signature": signature, "body": body});
     format!("{line}\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_verifier_believes_events_and_pressed_buttons_and_nothing_else() {
+async fn python_verifier_accepts_only_signed_requests() {
     let secret = "the secret of this test";
-    let mut receiver = Receiver::start().await;
+    let mut receiver = RequestRecorder::start().await;
     let options = PlaygroundOptions {
         signing_secret: Secret::new(secret),
         events_url: Some(receiver.url.clone()),
@@ -69,26 +69,30 @@ async fn its_verifier_believes_events_and_pressed_buttons_and_nothing_else() {
     assert!(pressed.body.starts_with("payload="));
 
     let mut lines = String::new();
-    for heard in [&own, &event, &pressed] {
-        let (stamp, signature, body) = (&heard.stamp, &heard.signature, &heard.body);
-        lines += &line(secret, stamp, signature, body);
-        lines += &line(secret, stamp, signature, &format!("{body} "));
-        lines += &line("another secret", stamp, signature, body);
+    for request in [&own, &event, &pressed] {
+        let (stamp, signature, body) = (&request.stamp, &request.signature, &request.body);
+        lines += &verifier_line(secret, stamp, signature, body);
+        lines += &verifier_line(secret, stamp, signature, &format!("{body} "));
+        lines += &verifier_line("another secret", stamp, signature, body);
         let later = (stamp.parse::<u64>().unwrap() + 1).to_string();
-        lines += &line(secret, &later, signature, body);
-        lines += &line(secret, stamp, &signature.replace("v0=", "v1="), body);
+        lines += &verifier_line(secret, &later, signature, body);
+        lines += &verifier_line(secret, stamp, &signature.replace("v0=", "v1="), body);
     }
-    let said = run_python("slack_verify.py", &[], Path::new("/dev/null"), &lines).await;
-    let said: Vec<&str> = said.lines().collect();
-    assert_eq!(said.len(), 15);
-    for (at, word) in said.iter().enumerate() {
-        assert_eq!(*word, if at % 5 == 0 { "good" } else { "bad" }, "{at}");
+    let output = run_python("slack_verify.py", &[], Path::new("/dev/null"), &lines).await;
+    let verdicts: Vec<&str> = output.lines().collect();
+    assert_eq!(verdicts.len(), 15);
+    for (index, verdict) in verdicts.iter().enumerate() {
+        assert_eq!(
+            *verdict,
+            if index % 5 == 0 { "good" } else { "bad" },
+            "{index}"
+        );
     }
 }
 
-/// A place that takes requests and keeps what proves them.
+/// HTTP server that records requests with their signature headers.
 mod receiver {
-    use super::PATIENCE;
+    use super::WAIT_TIMEOUT;
     use http_body_util::{BodyExt, Empty};
     use hyper::body::{Bytes, Incoming};
     use hyper::service::service_fn;
@@ -97,26 +101,26 @@ mod receiver {
     use std::convert::Infallible;
     use tokio::sync::mpsc;
 
-    pub(super) struct Signed {
+    pub(super) struct SignedRequest {
         pub(super) stamp: String,
         pub(super) signature: String,
         pub(super) body: String,
     }
 
-    pub(super) struct Receiver {
+    pub(super) struct RequestRecorder {
         pub(super) url: String,
-        heard: mpsc::Receiver<Signed>,
+        requests: mpsc::Receiver<SignedRequest>,
     }
 
-    impl Receiver {
+    impl RequestRecorder {
         pub(super) async fn start() -> Self {
             let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}/slack", socket.local_addr().unwrap());
-            let (sender, heard) = mpsc::channel(16);
+            let (sender, requests) = mpsc::channel(16);
             tokio::spawn(async move {
                 while let Ok((stream, _)) = socket.accept().await {
                     let sender = sender.clone();
-                    let take = service_fn(move |request: Request<Incoming>| {
+                    let record = service_fn(move |request: Request<Incoming>| {
                         let sender = sender.clone();
                         async move {
                             let header = |name: &str| {
@@ -127,7 +131,7 @@ mod receiver {
                             let signature = header("x-slack-signature");
                             let body = request.into_body().collect().await.unwrap();
                             let body = String::from_utf8(body.to_bytes().to_vec()).unwrap();
-                            let signed = Signed {
+                            let signed = SignedRequest {
                                 stamp,
                                 signature,
                                 body,
@@ -137,15 +141,15 @@ mod receiver {
                         }
                     });
                     let http = hyper::server::conn::http1::Builder::new();
-                    tokio::spawn(http.serve_connection(TokioIo::new(stream), take));
+                    tokio::spawn(http.serve_connection(TokioIo::new(stream), record));
                 }
             });
-            Self { url, heard }
+            Self { url, requests }
         }
 
-        pub(super) async fn next(&mut self) -> Signed {
-            let next = tokio::time::timeout(PATIENCE, self.heard.recv()).await;
-            next.expect("a request comes").unwrap()
+        pub(super) async fn next(&mut self) -> SignedRequest {
+            let next = tokio::time::timeout(WAIT_TIMEOUT, self.requests.recv()).await;
+            next.expect("a request before the timeout").unwrap()
         }
     }
 }

@@ -1,13 +1,13 @@
-//! AgentCore's way to a zone, with a signature that others judge.
+//! AgentCore's transport to a zone, with a signature checked by a third-party implementation.
 
 use super::contract;
-use super::place::Place;
+use super::zone_fixture::TransportFixture;
 use bytes::Bytes;
 use interzone_client::aws::{AgentCore, AgentCoreAuth, AgentCoreOptions, AwsKeys, AwsSigner};
 use interzone_client::{
     ByteStream, Client, Error, Https, HttpsOptions, RetryPolicy, Transport, TransportError,
 };
-use interzone_protocol::zone::{ErrorWord, ExecuteTaskParams};
+use interzone_protocol::zone::{ErrorReason, ExecuteTaskParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -20,13 +20,13 @@ use tokio::process::{Child, Command};
 const REGION: &str = "eu-west-1";
 const ARN: &str = "arn:aws:bedrock-agentcore:eu-west-1:123456789012:runtime/zone-a1";
 
-/// The platform, played by a program of others' making.
-struct Platform {
+/// Emulated AgentCore platform: a Python program with AWS's own signature code.
+struct AgentCorePlatform {
     url: String,
     _child: Child,
 }
 
-#[expect(clippy::disallowed_methods, reason = "test.sh tells where it is")]
+#[expect(clippy::disallowed_methods, reason = "test.sh exports its path")]
 fn python() -> String {
     std::env::var("INTERZONE_TEST_PYTHON").expect(
         "INTERZONE_TEST_PYTHON is not set: run ./test.sh --only test, or scripts/peers.sh install \
@@ -34,8 +34,8 @@ fn python() -> String {
     )
 }
 
-impl Platform {
-    async fn before(zone: &str, place: &Place) -> Self {
+impl AgentCorePlatform {
+    async fn start(zone: &str, place: &TransportFixture) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/agentcore.py");
         let mut child = Command::new(python())
             .arg(program)
@@ -63,21 +63,21 @@ impl Platform {
         }
     }
 
-    async fn seen(&self) -> Vec<Value> {
+    async fn received_requests(&self) -> Vec<Value> {
         let answer = reqwest::get(format!("{}/seen", self.url)).await.unwrap();
         serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
     }
 }
 
-/// Keeps the bodies that go through, and may change what is sent.
-struct Between {
+/// Transport wrapper that records the digests of bodies and may alter requests.
+struct TamperingTransport {
     inner: Arc<dyn Transport>,
     bodies: Mutex<Vec<String>>,
     tamper: fn(&mut http::Request<Bytes>),
 }
 
 #[async_trait::async_trait]
-impl Transport for Between {
+impl Transport for TamperingTransport {
     async fn send(
         &self,
         mut request: http::Request<Bytes>,
@@ -90,8 +90,11 @@ impl Transport for Between {
     }
 }
 
-fn between(inner: Arc<dyn Transport>, tamper: fn(&mut http::Request<Bytes>)) -> Arc<Between> {
-    Arc::new(Between {
+fn tampering(
+    inner: Arc<dyn Transport>,
+    tamper: fn(&mut http::Request<Bytes>),
+) -> Arc<TamperingTransport> {
+    Arc::new(TamperingTransport {
         inner,
         bodies: Mutex::default(),
         tamper,
@@ -102,14 +105,18 @@ fn keys() -> AwsKeys {
     AwsKeys::new("AKIDEXAMPLE", "s3cret").with_session_token("t0ken")
 }
 
-fn runtime(platform: &Platform, signer: AwsSigner, network: Arc<dyn Transport>) -> AgentCore {
+fn runtime(
+    platform: &AgentCorePlatform,
+    signer: AwsSigner,
+    network: Arc<dyn Transport>,
+) -> AgentCore {
     let mut options = AgentCoreOptions::new(ARN, AgentCoreAuth::Signed(Arc::new(signer)));
     options.endpoint = Some(platform.url.clone());
     options.qualifier = Some("DEFAULT".to_owned());
     AgentCore::new(options, network).unwrap()
 }
 
-fn client(platform: &Platform, transport: Arc<dyn Transport>) -> Client {
+fn client(platform: &AgentCorePlatform, transport: Arc<dyn Transport>) -> Client {
     let builder = Client::builder(&platform.url).allow_http(true);
     let builder = builder.transport(transport).retry(RetryPolicy::never());
     builder.build().unwrap()
@@ -120,44 +127,48 @@ fn network() -> Arc<dyn Transport> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds_through_agentcore() {
-    let place = Place::demo().await;
-    let platform = Platform::before(&place.listen().await, &place).await;
+async fn agentcore_transport_meets_contract() {
+    let place = TransportFixture::with_demo_agent().await;
+    let platform = AgentCorePlatform::start(&place.listen().await, &place).await;
     let signer = AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
     let runtime = Arc::new(runtime(&platform, signer, network()));
-    let sent = between(runtime, |_| {});
+    let sent = tampering(runtime, |_| {});
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let client = client(&platform, sent.clone()).with_trace_parent(parent);
-    contract::holds(&client).await;
-    let seen = platform.seen().await;
-    let arrived: Vec<&str> = seen
+    contract::check(&client).await;
+    let received = platform.received_requests().await;
+    let digests: Vec<&str> = received
         .iter()
         .map(|each| each["sha256"].as_str().unwrap())
         .collect();
-    assert_eq!(*sent.bodies.lock().unwrap(), arrived, "byte for byte");
-    let first = &seen[0]["session"];
+    assert_eq!(*sent.bodies.lock().unwrap(), digests, "byte for byte");
+    let first = &received[0]["session"];
     assert!(
-        seen.iter().all(|each| each["session"] == *first),
+        received.iter().all(|each| each["session"] == *first),
         "one thread, one session"
     );
-    assert!(seen.iter().all(|each| each["traceparent"] == json!(parent)));
+    assert!(
+        received
+            .iter()
+            .all(|each| each["traceparent"] == json!(parent))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proof_that_is_not_right_is_refused() {
+async fn invalid_aws_signature_is_rejected() {
     type Tamper = fn(&mut http::Request<Bytes>);
-    let place = Place::demo().await;
-    let platform = Platform::before(&place.listen().await, &place).await;
+    let place = TransportFixture::with_demo_agent().await;
+    let platform = AgentCorePlatform::start(&place.listen().await, &place).await;
     let signer = || AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
-    let late = || {
+    let old_signer = || {
         let then = SystemTime::now() - Duration::from_secs(15 * 60);
         signer().with_clock(move || then)
     };
-    let elsewhere = || AwsSigner::from_keys("bedrock-agentcore", "us-east-1", &keys());
-    let service = || AwsSigner::from_keys("bedrock", REGION, &keys());
+    let other_region = || AwsSigner::from_keys("bedrock-agentcore", "us-east-1", &keys());
+    let other_service = || AwsSigner::from_keys("bedrock", REGION, &keys());
     let other = AwsKeys::new("AKIDEXAMPLE", "guessed").with_session_token("t0ken");
-    let stranger = AwsSigner::from_keys("bedrock-agentcore", REGION, &other);
-    let as_it_is: Tamper = |_| {};
+    let other_key = AwsSigner::from_keys("bedrock-agentcore", REGION, &other);
+    let unchanged: Tamper = |_| {};
     let body: Tamper = |request| *request.body_mut() = Bytes::from_static(b"{}");
     let path: Tamper = |request| {
         let changed = request.uri().to_string().replace("DEFAULT", "other");
@@ -168,36 +179,36 @@ async fn a_proof_that_is_not_right_is_refused() {
         let name = "x-amzn-bedrock-agentcore-runtime-session-id";
         request.headers_mut().insert(name, other);
     };
-    for (what, signer, tamper, right) in [
-        ("nothing changed", signer(), as_it_is, true),
+    for (case, signer, tamper, is_valid) in [
+        ("nothing changed", signer(), unchanged, true),
         ("another body", signer(), body, false),
         ("another address", signer(), path, false),
         ("another session", signer(), session, false),
-        ("another region", elsewhere(), as_it_is, false),
-        ("another service", service(), as_it_is, false),
-        ("an old date", late(), as_it_is, false),
-        ("another key", stranger, as_it_is, false),
+        ("another region", other_region(), unchanged, false),
+        ("another service", other_service(), unchanged, false),
+        ("an old date", old_signer(), unchanged, false),
+        ("another key", other_key, unchanged, false),
     ] {
-        let runtime = runtime(&platform, signer, between(network(), tamper));
+        let runtime = runtime(&platform, signer, tampering(network(), tamper));
         let client = client(&platform, Arc::new(runtime));
         let params = ExecuteTaskParams::new("C1", "echo hi", "capability-1");
         let outcome = client.execute_task(&params).await;
-        if right {
+        if is_valid {
             assert_eq!(
                 outcome.unwrap().response_text.as_deref(),
                 Some("hi"),
-                "{what}"
+                "{case}"
             );
             continue;
         }
-        let error = outcome.expect_err(what);
+        let error = outcome.expect_err(case);
         let refused = matches!(error, Error::Transport(TransportError::Platform { .. }));
-        assert!(refused, "{what}: {error:?}");
-        assert_eq!(error.error_word(), ErrorWord::AccessDenied, "{what}");
+        assert!(refused, "{case}: {error:?}");
+        assert_eq!(error.reason(), ErrorReason::AccessDenied, "{case}");
     }
     assert_eq!(
-        platform.seen().await.len(),
+        platform.received_requests().await.len(),
         1,
-        "only the right one went through"
+        "only the valid request was forwarded"
     );
 }

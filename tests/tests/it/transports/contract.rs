@@ -1,15 +1,15 @@
-//! What must hold however a zone is reached.
+//! The contract that holds over every transport to a zone.
 
-use interzone_client::{Client, ExecuteEvent, Execution, Waiting};
+use interzone_client::{Client, ExecuteEvent, Execution, WaitMode};
 use interzone_protocol::acp::{TasksCreateParams, TasksGetParams};
 use interzone_protocol::vocab::Message;
 use interzone_protocol::zone::{
-    ArtifactPart, ErrorWord, ExecuteResult, ExecuteStatus, ExecuteTaskParams, TaskIdParams,
+    ArtifactPart, ErrorReason, ExecuteResult, ExecuteStatus, ExecuteTaskParams, TaskIdParams,
     ZoneArtifact,
 };
 use std::time::Duration;
 
-fn asked(text: &str) -> ExecuteTaskParams {
+fn execute_params(text: &str) -> ExecuteTaskParams {
     ExecuteTaskParams {
         correlation_id: Some("corr-1".to_owned()),
         thread_ts: Some("1.1".to_owned()),
@@ -17,40 +17,45 @@ fn asked(text: &str) -> ExecuteTaskParams {
     }
 }
 
-/// The same thread for calls that name none by themselves.
-fn of_thread(client: &Client) -> Client {
+/// Client with the same thread, for calls that name none.
+fn in_thread(client: &Client) -> Client {
     client.with_conversation("/C1/1.1")
 }
 
-pub(super) async fn holds(client: &Client) {
-    answers(client).await;
-    streams(client).await;
-    makes_files(client).await;
-    asks_back(client).await;
-    begins_once(client).await;
-    takes_longer(client).await;
-    is_called_off(client).await;
-    says_what_is_wrong(client).await;
-    speaks_acp_too(client).await;
+pub(super) async fn check(client: &Client) {
+    check_answer(client).await;
+    check_streaming(client).await;
+    check_files(client).await;
+    check_input_required(client).await;
+    check_idempotency(client).await;
+    check_accepted_and_polled(client).await;
+    check_cancel(client).await;
+    check_errors(client).await;
+    check_acp(client).await;
 }
 
-async fn answers(client: &Client) {
-    let result = client.execute_task(&asked("echo héllo ☃")).await.unwrap();
+async fn check_answer(client: &Client) {
+    let result = client
+        .execute_task(&execute_params("echo héllo ☃"))
+        .await
+        .unwrap();
     assert_eq!(result.status, ExecuteStatus::Success);
     assert_eq!(result.response_text.as_deref(), Some("héllo ☃"));
     assert_eq!(result.correlation_id.as_deref(), Some("corr-1"));
     assert_eq!(result.channel.as_deref(), Some("C1"));
-    let card = of_thread(client).get_agent_card().await.unwrap();
+    let card = in_thread(client).get_agent_card().await.unwrap();
     assert!(!card.name.is_empty());
 }
 
-fn watched(client: &Client, text: &str) -> Execution {
-    let call = client.execute_task(&asked(text)).waiting(Waiting::Events);
+fn start_streaming(client: &Client, text: &str) -> Execution {
+    let call = client
+        .execute_task(&execute_params(text))
+        .wait_mode(WaitMode::Stream);
     call.start().unwrap()
 }
 
-async fn streams(client: &Client) {
-    let mut run = watched(client, "stream 5");
+async fn check_streaming(client: &Client) {
+    let mut run = start_streaming(client, "stream 5");
     let mut text = String::new();
     let mut pieces = 0;
     while let Some(event) = run.next().await {
@@ -64,11 +69,11 @@ async fn streams(client: &Client) {
     assert!(pieces > 1, "it came in pieces: {pieces}");
 }
 
-fn file(result: &ExecuteResult) -> (&str, &str) {
+fn file_content(result: &ExecuteResult) -> (&str, &str) {
     let artifacts = result.artifacts.as_deref().unwrap();
     let made = artifacts
         .iter()
-        .find(|made| made.name == ZoneArtifact::FILE)
+        .find(|made| made.name == ZoneArtifact::FILE_NAME)
         .unwrap();
     assert_eq!(result.file_artifact.as_ref(), Some(made));
     match &made.parts[..] {
@@ -83,24 +88,27 @@ fn file(result: &ExecuteResult) -> (&str, &str) {
     }
 }
 
-async fn makes_files(client: &Client) {
+async fn check_files(client: &Client) {
     let plain = client
-        .execute_task(&asked("file csv name,amount"))
+        .execute_task(&execute_params("file csv name,amount"))
         .await
         .unwrap();
-    let run = watched(client, "file csv name,amount");
+    let run = start_streaming(client, "file csv name,amount");
     let live = run.outcome().await.unwrap();
-    assert_eq!(file(&plain), file(&live));
-    assert!(file(&plain).0.ends_with(".csv"));
+    assert_eq!(file_content(&plain), file_content(&live));
+    assert!(file_content(&plain).0.ends_with(".csv"));
 }
 
-async fn asks_back(client: &Client) {
-    let question = client.execute_task(&asked("ask Which one?")).await.unwrap();
+async fn check_input_required(client: &Client) {
+    let question = client
+        .execute_task(&execute_params("ask Which one?"))
+        .await
+        .unwrap();
     assert_eq!(question.state.as_deref(), Some("input_required"));
     assert_eq!(question.response_text.as_deref(), Some("Which one?"));
     let answer = ExecuteTaskParams {
         task_id: question.task_id.clone(),
-        ..asked("the blue one")
+        ..execute_params("the blue one")
     };
     let done = client.execute_task(&answer).await.unwrap();
     assert_eq!(
@@ -110,83 +118,96 @@ async fn asks_back(client: &Client) {
     assert_eq!(done.task_id, question.task_id);
 }
 
-async fn begins_once(client: &Client) {
+async fn check_idempotency(client: &Client) {
     let id = "6f1c5a0e-6d52-4c58-9a55-0c9d4a3f7b21";
     let first = client
-        .execute_task(&asked("echo once"))
+        .execute_task(&execute_params("echo once"))
         .id(id)
         .await
         .unwrap();
-    let second = client.execute_task(&asked("echo once")).id(id);
-    let second = second.waiting(Waiting::Events).await.unwrap();
+    let second = client.execute_task(&execute_params("echo once")).id(id);
+    let second = second.wait_mode(WaitMode::Stream).await.unwrap();
     assert_eq!(first.task_id, second.task_id);
-    let other = client.execute_task(&asked("echo once")).await.unwrap();
+    let other = client
+        .execute_task(&execute_params("echo once"))
+        .await
+        .unwrap();
     assert_ne!(first.task_id, other.task_id);
 }
 
-async fn takes_longer(client: &Client) {
-    let call = client.execute_task(&asked("wait 2")).waiting(Waiting::Not);
+async fn check_accepted_and_polled(client: &Client) {
+    let call = client
+        .execute_task(&execute_params("wait 2"))
+        .wait_mode(WaitMode::NoWait);
     let accepted = call.await.unwrap();
     assert_eq!(accepted.status, ExecuteStatus::Accepted);
-    let done = client.execute_task(&asked("wait 2")).await.unwrap();
+    let done = client
+        .execute_task(&execute_params("wait 2"))
+        .await
+        .unwrap();
     assert_eq!(done.response_text.as_deref(), Some("I waited 2 s."));
 }
 
-async fn is_called_off(client: &Client) {
-    let mut run = watched(client, "wait 500");
-    let begun = run.next().await;
+async fn check_cancel(client: &Client) {
+    let mut run = start_streaming(client, "wait 500");
+    let started = run.next().await;
     assert!(
-        matches!(begun, Some(ExecuteEvent::Begun { .. })),
-        "{begun:?}"
+        matches!(started, Some(ExecuteEvent::Started { .. })),
+        "{started:?}"
     );
     assert!(run.cancel().await.unwrap());
     let error = run.outcome().await.unwrap_err();
-    assert_eq!(error.error_word(), ErrorWord::Canceled);
+    assert_eq!(error.reason(), ErrorReason::Canceled);
 
-    let mut run = watched(client, "wait 500");
-    let Some(ExecuteEvent::Begun { task_id }) = run.next().await else {
-        panic!("it did not begin");
+    let mut run = start_streaming(client, "wait 500");
+    let Some(ExecuteEvent::Started { task_id }) = run.next().await else {
+        panic!("the first event is not `Started`");
     };
     drop(run);
-    of_thread(client)
+    in_thread(client)
         .cancel_task(&TaskIdParams { task_id })
         .await
         .unwrap();
-    let done = client.execute_task(&asked("echo hi")).await.unwrap();
+    let done = client
+        .execute_task(&execute_params("echo hi"))
+        .await
+        .unwrap();
     let task = TaskIdParams {
         task_id: done.task_id.unwrap(),
     };
-    let error = of_thread(client).cancel_task(&task).await.unwrap_err();
-    assert_eq!(error.error_word(), ErrorWord::TaskFinished);
+    let error = in_thread(client).cancel_task(&task).await.unwrap_err();
+    assert_eq!(error.reason(), ErrorReason::TaskFinished);
 }
 
-async fn says_what_is_wrong(client: &Client) {
-    for (text, word) in [
-        ("fail on purpose", ErrorWord::AgentFailed),
-        ("  ", ErrorWord::MissingText),
+async fn check_errors(client: &Client) {
+    for (text, reason) in [
+        ("fail on purpose", ErrorReason::AgentFailed),
+        ("  ", ErrorReason::MissingText),
     ] {
-        for waiting in [Waiting::Polls, Waiting::Events] {
-            let call = client.execute_task(&asked(text)).waiting(waiting);
+        for waiting in [WaitMode::Poll, WaitMode::Stream] {
+            let call = client
+                .execute_task(&execute_params(text))
+                .wait_mode(waiting);
             let error = call.await.unwrap_err();
-            assert_eq!(error.error_word(), word, "{text:?}: {error}");
+            assert_eq!(error.reason(), reason, "{text:?}: {error}");
         }
     }
-    let nobody = TaskIdParams {
-        task_id: "nobody".to_owned(),
+    let unknown = TaskIdParams {
+        task_id: "unknown".to_owned(),
     };
-    let error = of_thread(client)
-        .get_task_result(&nobody)
+    let error = in_thread(client)
+        .get_task_result(&unknown)
         .await
         .unwrap_err();
-    assert_eq!(error.error_word(), ErrorWord::TaskNotFound);
-    let error = of_thread(client)
+    assert_eq!(error.reason(), ErrorReason::TaskNotFound);
+    let error = in_thread(client)
         .call_raw("no_such_method", &serde_json::json!({}))
         .await;
-    assert_eq!(error.unwrap_err().error_word(), ErrorWord::MethodNotFound);
+    assert_eq!(error.unwrap_err().reason(), ErrorReason::MethodNotFound);
 }
 
-async fn speaks_acp_too(client: &Client) {
-    let client = of_thread(client).with_timeout(Duration::from_secs(20));
+async fn check_acp(client: &Client) {
+    let client = in_thread(client).with_timeout(Duration::from_secs(20));
     let params = TasksCreateParams {
         initial_message: Message::user_text("echo hi"),
         assign_to: None,

@@ -1,15 +1,15 @@
-//! Stopping: what goes on, what has not begun, and only by who asked. And what people think of answers.
+//! Stopping: running and queued questions, only by the asker. And user feedback on answers.
 
-use super::{PATIENCE, Setup, World};
-use interzone_playground::{Message, seed};
-use interzone_verification::slack::socket::{Ack, Envelopes};
+use super::{VerificationFixture, VerificationSetup, WAIT_TIMEOUT};
+use interzone_playground::{PlaygroundMessage, seed};
+use interzone_verification::slack::socket::{EnvelopeAck, EnvelopeHandler};
 use interzone_verification::{AskOptions, FEEDBACK_ACTION, Question, STOP_ACTION};
 use serde_json::json;
 use std::time::Duration;
 
-/// The message with the button that stops an answer.
-async fn button(world: &World) -> String {
-    let found = world.playground.wait(PATIENCE, |workspace| {
+/// Waits for the message with the stop button.
+async fn wait_for_stop_button(world: &VerificationFixture) -> String {
+    let found = world.playground.wait_for(WAIT_TIMEOUT, |workspace| {
         let mut all = workspace
             .messages(seed::DM_ALEX)
             .chain(workspace.ephemerals());
@@ -17,109 +17,130 @@ async fn button(world: &World) -> String {
         all.find(|message| has(&message.blocks))
             .map(|message| message.ts.clone())
     });
-    found.await.expect("there is no button")
+    found.await.expect("a stop button before the timeout")
 }
 
 #[tokio::test]
-async fn a_button_stops_what_goes_on() {
-    let world = World::new().await;
+async fn stop_button_cancels_running_question() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
     let ts = slack
         .post(seed::ALEX, seed::DM_ALEX, "wait for it")
         .unwrap();
-    let with_button = button(&world).await;
+    let with_button = wait_for_stop_button(&world).await;
     slack
         .press(seed::ALEX, seed::DM_ALEX, &with_button, STOP_ACTION, None)
         .unwrap();
-    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "octagonal_sign");
-    world.quiet().await;
+    assert_eq!(
+        world.wait_for_reaction(seed::DM_ALEX, &ts).await,
+        "octagonal_sign"
+    );
+    world.wait_until_idle().await;
     assert_eq!(world.answers(seed::DM_ALEX, &ts).len(), 1);
-    assert_eq!(world.audited(1).await[0]["outcome"], "stopped");
+    assert_eq!(world.wait_for_audit_lines(1).await[0]["outcome"], "stopped");
 }
 
 #[tokio::test]
-async fn who_presses_for_somebody_else_or_too_late_is_told_and_the_offer_goes() {
-    let world = World::new().await;
+async fn stop_by_other_user_or_too_late_is_rejected() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
     let ts = slack
         .post(seed::ALEX, seed::GENERAL, "@interzone wait for it")
         .unwrap();
-    world.agent.has_begun(1).await;
+    world.agent.wait_for_tasks(1).await;
     let offers = |workspace: &interzone_playground::Workspace| {
-        let is_offer = |message: &&Message| json!(message.blocks).to_string().contains(STOP_ACTION);
+        let is_offer =
+            |message: &&PlaygroundMessage| json!(message.blocks).to_string().contains(STOP_ACTION);
         let offer = workspace.ephemerals().find(is_offer);
         offer.map(|offer| offer.ts.clone())
     };
-    let offer = slack.wait(PATIENCE, offers).await.expect("no offer");
-    let press = |user: &str, place: &str, at: &str| {
+    let offer = slack
+        .wait_for(WAIT_TIMEOUT, offers)
+        .await
+        .expect("a stop button");
+    let press = |user: &str, channel_id: &str, at: &str| {
         let team = seed::TEAM.parse().unwrap();
         let channel = seed::GENERAL.parse().unwrap();
-        let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
+        let question = Question::derive_id(&team, &channel, &ts.parse().unwrap());
         bytes::Bytes::from(
             json!({
                 "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
-                "container": {"message_ts": "1.5", "channel_id": place,
-                    "thread_ts": (place == seed::GENERAL).then_some(&ts)},
+                "container": {"message_ts": "1.5", "channel_id": channel_id,
+                    "thread_ts": (channel_id == seed::GENERAL).then_some(&ts)},
                 "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": at}],
             })
             .to_string(),
         )
     };
-    let zone = &world.running().zone;
-    // Somebody else; and whoever asked, but in a place where it was not asked.
-    for (user, place, at) in [
+    let zone = &world.running_node().zone;
+    // Another user; and the asker, but in another channel.
+    for (user, channel_id, at) in [
         (seed::MALLORY, seed::GENERAL, "9.8"),
         (seed::ALEX, seed::DM_ALEX, "9.9"),
     ] {
-        let pressed = zone.envelope("interactive", press(user, place, at)).await;
-        assert_eq!(pressed, Ack::Done);
-        let refused = slack.wait(PATIENCE, |workspace| {
-            let mut told = workspace.ephemerals();
-            let own = |message: &Message| message.only_for.as_deref() == Some(user);
-            told.any(|told| own(told) && told.shown() == "Only the person who asked can stop this.")
+        let pressed = zone
+            .handle("interactive", press(user, channel_id, at))
+            .await;
+        assert_eq!(pressed, EnvelopeAck::Done);
+        let refused = slack.wait_for(WAIT_TIMEOUT, |workspace| {
+            let mut messages = workspace.ephemerals();
+            let own = |message: &PlaygroundMessage| message.visible_to.as_deref() == Some(user);
+            messages
+                .any(|message| {
+                    own(message)
+                        && message.displayed_text() == "Only the person who asked can stop this."
+                })
                 .then_some(())
         });
-        refused.await.expect("they are told");
+        refused.await.expect("the rejection is shown");
     }
 
     world.agent.finish("done after all");
-    assert_eq!(world.sign(seed::GENERAL, &ts).await, "white_check_mark");
-    world.quiet().await;
+    assert_eq!(
+        world.wait_for_reaction(seed::GENERAL, &ts).await,
+        "white_check_mark"
+    );
+    world.wait_until_idle().await;
     slack
         .press(seed::ALEX, seed::GENERAL, &offer, STOP_ACTION, None)
         .unwrap();
     let late = |workspace: &interzone_playground::Workspace| {
-        let told = workspace.ephemerals().map(Message::shown);
-        let late = told.filter(|told| told == "This answer is already finished.");
+        let texts = workspace
+            .ephemerals()
+            .map(PlaygroundMessage::displayed_text);
+        let late = texts.filter(|text| text == "This answer is already finished.");
         (late.count() == 1 && offers(workspace).is_none()).then_some(())
     };
-    let late = slack.wait(PATIENCE, late).await;
-    late.expect("it is told, and the offer is gone");
+    let late = slack.wait_for(WAIT_TIMEOUT, late).await;
+    late.expect("the notice is shown and the button is gone");
 }
 
 #[tokio::test]
-async fn an_offer_that_is_pressed_in_time_goes_without_a_word() {
-    let world = World::new().await;
+async fn stop_button_is_removed_after_stop() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
     let ts = slack
         .post(seed::ALEX, seed::GENERAL, "@interzone wait for it")
         .unwrap();
     let offer = slack
-        .wait(PATIENCE, |workspace| {
+        .wait_for(WAIT_TIMEOUT, |workspace| {
             workspace.ephemerals().next().map(|offer| offer.ts.clone())
         })
         .await
-        .expect("no offer");
+        .expect("a stop button");
     slack
         .press(seed::ALEX, seed::GENERAL, &offer, STOP_ACTION, None)
         .unwrap();
-    assert_eq!(world.sign(seed::GENERAL, &ts).await, "octagonal_sign");
-    world.quiet().await;
-    let left = slack.look(|workspace| workspace.ephemerals().count());
-    assert_eq!(left, 0, "it is gone, and nothing came in its place");
+    assert_eq!(
+        world.wait_for_reaction(seed::GENERAL, &ts).await,
+        "octagonal_sign"
+    );
+    world.wait_until_idle().await;
+    let left = slack.inspect(|workspace| workspace.ephemerals().count());
+    assert_eq!(left, 0, "the button is gone and no message replaces it");
 }
 
-fn stopped(channel: &str, thread: &str, user: &str) -> serde_json::Value {
+fn session_stopped_event(channel: &str, thread: &str, user: &str) -> serde_json::Value {
     json!({
         "type": "agent_session_stopped", "channel": channel, "thread_ts": thread, "user": user,
         "streaming_message_ts": [], "event_ts": "1.1",
@@ -127,115 +148,132 @@ fn stopped(channel: &str, thread: &str, user: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn slacks_own_button_stops_what_goes_on_and_nobody_elses_press_does() {
-    let world = World::new().await;
+async fn session_stopped_event_counts_only_from_asker() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
     let ts = slack
         .post(seed::ALEX, seed::GENERAL, "@interzone wait for it")
         .unwrap();
-    world.agent.has_begun(1).await;
-    slack.send_event(stopped(seed::GENERAL, &ts, seed::MALLORY));
-    // The errand is done when the inbox is empty but for the question itself.
-    let hub = &world.running().hub;
+    world.agent.wait_for_tasks(1).await;
+    slack.send_event(session_stopped_event(seed::GENERAL, &ts, seed::MALLORY));
+    // The background job is done when the inbox has only the question itself.
+    let hub = &world.running_node().hub;
     let waiting = async {
-        let mut wakes = hub.store().wakes();
-        let key = [interzone_verification::ERRAND_CHANNEL.to_owned()];
-        let seen = |world: &World| {
-            let deliveries = world.playground.look(|workspace| {
+        let mut changes = hub.store().subscribe_changes();
+        let key = [interzone_verification::JOB_CHANNEL.to_owned()];
+        let was_delivered = |world: &VerificationFixture| {
+            let deliveries = world.playground.inspect(|workspace| {
                 let all = workspace.deliveries();
                 all.filter(|one| one.kind == "agent_session_stopped" && one.outcome == "ok")
                     .count()
             });
             deliveries > 0
         };
-        while !seen(&world) || hub.next_out(&key).await.unwrap().is_some() {
-            let _ = tokio::time::timeout(Duration::from_millis(10), wakes.recv()).await;
+        while !was_delivered(&world) || hub.next_due(&key).await.unwrap().is_some() {
+            let _ = tokio::time::timeout(Duration::from_millis(10), changes.recv()).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, waiting).await.unwrap();
     world.agent.finish("done after all");
-    assert_eq!(world.sign(seed::GENERAL, &ts).await, "white_check_mark");
+    assert_eq!(
+        world.wait_for_reaction(seed::GENERAL, &ts).await,
+        "white_check_mark"
+    );
 
     let ts = slack
         .post(seed::ALEX, seed::GENERAL, "@interzone wait again")
         .unwrap();
-    world.agent.has_begun(2).await;
-    slack.send_event(stopped(seed::GENERAL, &ts, seed::ALEX));
-    assert_eq!(world.sign(seed::GENERAL, &ts).await, "octagonal_sign");
+    world.agent.wait_for_tasks(2).await;
+    slack.send_event(session_stopped_event(seed::GENERAL, &ts, seed::ALEX));
+    assert_eq!(
+        world.wait_for_reaction(seed::GENERAL, &ts).await,
+        "octagonal_sign"
+    );
 }
 
 #[tokio::test]
-async fn what_is_stopped_before_it_began_is_not_begun() {
-    let world = World::new().await;
+async fn question_stopped_while_queued_is_not_asked() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
-    // It stands at the gates until it is told to go on.
-    let mut gate = slack
-        .faults()
-        .gate(Some("users.info"), 0, interzone_playground::When::Before);
+    // The question waits for `users.info` until the gate is opened.
+    let mut gate = slack.faults().break_point(
+        Some("users.info"),
+        0,
+        interzone_playground::FaultTiming::Before,
+    );
     let ts = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
-    gate.reached(PATIENCE).await.unwrap();
+    gate.wait_reached(WAIT_TIMEOUT).await.unwrap();
     let team = seed::TEAM.parse().unwrap();
     let channel = seed::DM_ALEX.parse().unwrap();
-    let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
-    let zone = &world.running().zone;
-    // Somebody else's wish counts for nothing, and takes nobody's away.
+    let question = Question::derive_id(&team, &channel, &ts.parse().unwrap());
+    let zone = &world.running_node().zone;
+    // A stop by another user has no effect and does not replace the asker's.
     for (user, at) in [(seed::ALEX, "9.9"), (seed::MALLORY, "10.1")] {
         let payload = json!({
             "type": "block_actions", "team": {"id": seed::TEAM}, "user": {"id": user},
-            // Of a message for one person alone Slack does not always say in which thread it is.
+            // Slack does not always name the thread of an ephemeral message.
             "container": {"message_ts": "1.5", "channel_id": seed::DM_ALEX, "is_ephemeral": true},
             "actions": [{"action_id": STOP_ACTION, "value": question, "action_ts": at}],
         });
         let payload = bytes::Bytes::from(payload.to_string());
-        assert_eq!(zone.envelope("interactive", payload).await, Ack::Done);
+        assert_eq!(zone.handle("interactive", payload).await, EnvelopeAck::Done);
     }
-    let hub = &world.running().hub;
+    let hub = &world.running_node().hub;
     let waiting = async {
-        let key = [interzone_verification::ERRAND_CHANNEL.to_owned()];
-        let mut wakes = hub.store().wakes();
-        while hub.next_out(&key).await.unwrap().is_some() {
-            let _ = tokio::time::timeout(Duration::from_millis(10), wakes.recv()).await;
+        let key = [interzone_verification::JOB_CHANNEL.to_owned()];
+        let mut changes = hub.store().subscribe_changes();
+        while hub.next_due(&key).await.unwrap().is_some() {
+            let _ = tokio::time::timeout(Duration::from_millis(10), changes.recv()).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, waiting).await.unwrap();
     gate.open();
-    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "octagonal_sign");
-    assert!(world.agent.asked().is_empty());
+    assert_eq!(
+        world.wait_for_reaction(seed::DM_ALEX, &ts).await,
+        "octagonal_sign"
+    );
+    assert!(world.agent.created_tasks().is_empty());
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_called_off_and_said() {
-    let mut setup = Setup::default();
-    // An attempt has ten seconds at least, so time is set on.
+async fn question_over_budget_is_canceled_and_reported() {
+    let mut setup = VerificationSetup::default();
+    // An attempt has at least ten seconds, so the budget is zero.
     setup.ask = AskOptions {
         budget: Duration::ZERO,
         ..setup.ask
     };
-    let world = World::with(setup).await;
+    let world = VerificationFixture::with_setup(setup).await;
     let slack = &world.playground;
     let ts = slack
         .post(seed::ALEX, seed::DM_ALEX, "wait for ever")
         .unwrap();
-    world.agent.has_begun(1).await;
-    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "x");
-    world.quiet().await;
-    assert_eq!(world.audited(1).await[0]["outcome"], "async_timeout");
+    world.agent.wait_for_tasks(1).await;
+    assert_eq!(world.wait_for_reaction(seed::DM_ALEX, &ts).await, "x");
+    world.wait_until_idle().await;
+    assert_eq!(
+        world.wait_for_audit_lines(1).await[0]["outcome"],
+        "async_timeout"
+    );
 }
 
 #[tokio::test]
-async fn what_people_think_is_kept_and_the_last_press_counts() {
-    let world = World::new().await;
+async fn latest_feedback_press_is_stored() {
+    let world = VerificationFixture::new().await;
     let slack = &world.playground;
     let ts = slack.post(seed::ALEX, seed::DM_ALEX, "hello").unwrap();
-    assert_eq!(world.sign(seed::DM_ALEX, &ts).await, "white_check_mark");
-    world.quiet().await;
+    assert_eq!(
+        world.wait_for_reaction(seed::DM_ALEX, &ts).await,
+        "white_check_mark"
+    );
+    world.wait_until_idle().await;
     let answer = world.answers(seed::DM_ALEX, &ts).pop().unwrap();
     let team = seed::TEAM.parse().unwrap();
     let channel = seed::DM_ALEX.parse().unwrap();
-    let question = Question::id_of(&team, &channel, &ts.parse().unwrap());
-    let feedbacks = interzone_verification::Feedbacks::new(world.running().hub.clone());
-    for (word, good) in [("good", true), ("bad", false)] {
-        let value = format!("{word}/{question}");
+    let question = Question::derive_id(&team, &channel, &ts.parse().unwrap());
+    let feedbacks = interzone_verification::FeedbackStore::new(world.running_node().hub.clone());
+    for (label, good) in [("good", true), ("bad", false)] {
+        let value = format!("{label}/{question}");
         slack
             .press(
                 seed::ALEX,
@@ -246,16 +284,16 @@ async fn what_people_think_is_kept_and_the_last_press_counts() {
             )
             .unwrap();
         let waiting = async {
-            let mut wakes = world.store.wakes();
+            let mut changes = world.store.subscribe_changes();
             loop {
                 let all = feedbacks.all().await.unwrap();
                 if all.first().is_some_and(|given| given.good == good) {
                     return all.len();
                 }
-                let _ = tokio::time::timeout(Duration::from_millis(10), wakes.recv()).await;
+                let _ = tokio::time::timeout(Duration::from_millis(10), changes.recv()).await;
             }
         };
-        let count = tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+        let count = tokio::time::timeout(WAIT_TIMEOUT, waiting).await.unwrap();
         assert_eq!(count, 1);
     }
 }

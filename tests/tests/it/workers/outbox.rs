@@ -1,116 +1,124 @@
-//! What leaves: in order, tried again, given up at last; and answers that come back to a stream.
+//! Outbox delivery: order, retries, dead letters, and answers delivered to a stream.
 
-use super::{NoWebhooks, Place, alice, ask, ended, quick, start};
+use super::{
+    RejectingDeliveryHandler, WorkersFixture, alice, create_task, quick_options, start_workers,
+    wait_until_ended,
+};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::workers::{Carried, Carrier, WorkerMetrics, WorkerOptions, Workers};
+use interzone_execution::workers::{
+    DeliveryHandler, DeliveryOutcome, WorkerMetrics, WorkerOptions, Workers,
+};
 use interzone_hub::ports::DeadLetterQuery;
 use interzone_hub::{
-    EventBody, Hub, HubError, NewEntry, NewStream, OutboxEntry, Retention, RetryPolicy, Route,
-    Seen, Subject,
+    EventBody, Hub, HubError, NewOutboxEntry, NewStream, OutboxEntry, Retention, RetryPolicy,
+    Route, Subject, WatchItem,
 };
-use interzone_protocol::vocab::{AgentId, Json, Message, PrincipalId, Role};
+use interzone_protocol::vocab::{AgentId, Message, PrincipalId, Role, VerbatimJson};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Does with an entry as its key says, and tells of each attempt.
-struct Postman {
-    seen: mpsc::UnboundedSender<(String, u32)>,
-    now: AtomicUsize,
-    most: AtomicUsize,
+/// Delivery handler that follows the entry's key and reports each attempt.
+struct ScriptedHandler {
+    attempts: mpsc::UnboundedSender<(String, u32)>,
+    in_flight: AtomicUsize,
+    max_in_flight: AtomicUsize,
 }
 
 #[async_trait::async_trait]
-impl Carrier for Postman {
-    async fn carry(&self, hub: &Hub, entry: &OutboxEntry) -> Result<Carried, HubError> {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        // Lets the others in, so that it shows how many there are at once.
+impl DeliveryHandler for ScriptedHandler {
+    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.max_in_flight.fetch_max(now, Ordering::SeqCst);
+        // Yields, so that concurrent deliveries overlap.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        self.now.fetch_sub(1, Ordering::SeqCst);
-        let _ = self.seen.send((entry.key.clone(), entry.attempt));
-        let failed = |may_help| Carried::Failed {
-            why: "nobody is at home".to_owned(),
-            wait: None,
-            may_help,
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
+        let _ = self.attempts.send((entry.key.clone(), entry.attempt));
+        let failed = |is_retryable| DeliveryOutcome::Failed {
+            reason: "receiver is unavailable".to_owned(),
+            retry_after: None,
+            is_retryable,
         };
         Ok(match entry.key.as_str() {
             "thrice" if entry.attempt < 3 => failed(true),
             "never" => failed(true),
             "hopeless" => failed(false),
-            "broken" if entry.attempt < 2 => panic!("as told"),
+            "broken" if entry.attempt < 2 => panic!("requested by the test"),
             "stuck" if entry.attempt < 2 => std::future::pending().await,
             "itself" => {
-                hub.arrived(entry).await?;
-                Carried::Settled { arrived: true }
+                hub.mark_delivered(entry).await?;
+                DeliveryOutcome::Recorded { is_delivered: true }
             }
-            _ => Carried::Arrived,
+            _ => DeliveryOutcome::Delivered,
         })
     }
 }
 
-fn entry(key: &str, group: Option<&str>) -> NewEntry {
-    NewEntry {
+fn entry(key: &str, group: Option<&str>) -> NewOutboxEntry {
+    NewOutboxEntry {
         channel: "webhook".to_owned(),
         key: key.to_owned(),
         group: group.map(str::to_owned),
         owner: PrincipalId::new("alice").unwrap(),
         subject: None,
-        payload: Json::of(key).unwrap(),
+        payload: VerbatimJson::from_value(key).unwrap(),
     }
 }
 
-fn post(
+fn start_delivery(
     hub: &Hub,
     change: impl FnOnce(&mut WorkerOptions),
 ) -> (
     Workers,
     mpsc::UnboundedReceiver<(String, u32)>,
-    Arc<Postman>,
+    Arc<ScriptedHandler>,
 ) {
-    let (sender, seen) = mpsc::unbounded_channel();
-    let postman = Arc::new(Postman {
-        seen: sender,
-        now: AtomicUsize::new(0),
-        most: AtomicUsize::new(0),
+    let (sender, attempts) = mpsc::unbounded_channel();
+    let handler = Arc::new(ScriptedHandler {
+        attempts: sender,
+        in_flight: AtomicUsize::new(0),
+        max_in_flight: AtomicUsize::new(0),
     });
-    let mut options = quick("n1");
+    let mut options = quick_options("n1");
     options.webhooks.retry = RetryPolicy {
-        first: Duration::from_millis(2),
-        longest: Duration::from_millis(8),
-        attempts: 4,
+        initial_delay: Duration::from_millis(2),
+        max_delay: Duration::from_millis(8),
+        max_attempts: 4,
     };
     change(&mut options);
     let stop = CancellationToken::new();
-    let workers = Workers::start(hub.clone(), postman.clone(), options, Arc::new(()), stop);
-    (workers, seen, postman)
+    let workers = Workers::start(hub.clone(), handler.clone(), options, Arc::new(()), stop);
+    (workers, attempts, handler)
 }
 
-async fn attempts(seen: &mut mpsc::UnboundedReceiver<(String, u32)>, count: usize) -> Vec<String> {
+async fn attempts(
+    receiver: &mut mpsc::UnboundedReceiver<(String, u32)>,
+    count: usize,
+) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let next = tokio::time::timeout(Duration::from_secs(20), seen.recv()).await;
-        let (key, attempt) = next.expect("it should be carried").unwrap();
+        let next = tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await;
+        let (key, attempt) = next.expect("an attempt before the timeout").unwrap();
         all.push(format!("{key} {attempt}"));
     }
     all
 }
 
-async fn empty(hub: &Hub, dead: u64) {
+async fn wait_until_empty(hub: &Hub, dead: u64) {
     while hub.store().outbox_depth().await.unwrap() != (0, dead) {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_group_leaves_in_order_and_waits_for_its_first() {
-    let place = Place::new().await;
-    let hub = place.live_hub(Vec::new());
-    let (workers, mut seen, _) = post(&hub, |_| {});
+async fn group_is_delivered_in_order_behind_its_first() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let (workers, mut receiver, _) = start_delivery(&hub, |_| {});
     let group = Some("g");
     let all = vec![
         entry("thrice", group),
@@ -119,7 +127,7 @@ async fn a_group_leaves_in_order_and_waits_for_its_first() {
         entry("d", group),
     ];
     hub.enqueue(all).await.unwrap();
-    let attempts = attempts(&mut seen, 6).await;
+    let attempts = attempts(&mut receiver, 6).await;
     let expected = [
         "thrice 1",
         "thrice 2",
@@ -129,68 +137,69 @@ async fn a_group_leaves_in_order_and_waits_for_its_first() {
         "d 1",
     ];
     assert_eq!(attempts, expected);
-    empty(&hub, 1).await;
+    wait_until_empty(&hub, 1).await;
     workers.join(Duration::from_secs(20)).await;
 }
 
 #[tokio::test]
-async fn what_never_arrives_is_given_up_and_kept_for_the_operator() {
-    let place = Place::new().await;
-    let hub = place.live_hub(Vec::new());
-    let (_workers, mut seen, _) = post(&hub, |_| {});
+async fn undeliverable_entry_is_dead_lettered_and_replayable() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let (_workers, mut receiver, _) = start_delivery(&hub, |_| {});
     hub.enqueue(vec![entry("never", None)]).await.unwrap();
-    let tried = attempts(&mut seen, 4).await;
+    let tried = attempts(&mut receiver, 4).await;
     assert_eq!(tried, ["never 1", "never 2", "never 3", "never 4"]);
-    empty(&hub, 1).await;
+    wait_until_empty(&hub, 1).await;
     let query = DeadLetterQuery {
         limit: 10,
         ..DeadLetterQuery::default()
     };
     let dead = hub.store().dead_letters(&query).await.unwrap();
-    assert_eq!(dead[0].error.as_deref(), Some("nobody is at home"));
+    assert_eq!(dead[0].error.as_deref(), Some("receiver is unavailable"));
     assert!(
         hub.store()
             .replay_outbox(&dead[0].id, hub.now())
             .await
             .unwrap()
     );
-    assert_eq!(attempts(&mut seen, 1).await, ["never 1"]);
+    assert_eq!(attempts(&mut receiver, 1).await, ["never 1"]);
 }
 
 #[tokio::test]
-async fn carriers_that_break_or_hang_are_tried_again() {
-    let place = Place::new().await;
-    let hub = place.live_hub(Vec::new());
-    let (_workers, mut seen, _) = post(&hub, |options| {
-        options.webhooks.hold = Duration::from_millis(400);
+async fn panicking_or_hanging_delivery_is_retried() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let (_workers, mut receiver, _) = start_delivery(&hub, |options| {
+        options.webhooks.lease = Duration::from_millis(400);
     });
     for key in ["broken", "stuck", "itself"] {
         hub.enqueue(vec![entry(key, None)]).await.unwrap();
         let count = if key == "itself" { 1 } else { 2 };
-        let tried = attempts(&mut seen, count).await;
+        let tried = attempts(&mut receiver, count).await;
         assert_eq!(tried.last(), Some(&format!("{key} {count}")));
-        empty(&hub, 0).await;
+        wait_until_empty(&hub, 0).await;
     }
 }
 
 #[tokio::test]
-async fn only_so_many_are_on_their_way_at_once() {
-    let place = Place::new().await;
-    let hub = place.live_hub(Vec::new());
-    let all: Vec<NewEntry> = (0..50).map(|n| entry(&n.to_string(), None)).collect();
+async fn concurrent_deliveries_stay_within_limit() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let all: Vec<NewOutboxEntry> = (0..50).map(|n| entry(&n.to_string(), None)).collect();
     hub.enqueue(all).await.unwrap();
-    let (_workers, mut seen, postman) = post(&hub, |options| options.webhooks.concurrency = 3);
-    attempts(&mut seen, 50).await;
-    empty(&hub, 0).await;
-    assert_eq!(postman.most.load(Ordering::SeqCst), 3);
+    let (_workers, mut receiver, handler) =
+        start_delivery(&hub, |options| options.webhooks.concurrency = 3);
+    attempts(&mut receiver, 50).await;
+    wait_until_empty(&hub, 0).await;
+    assert_eq!(handler.max_in_flight.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
-async fn what_is_asked_on_a_stream_is_answered_there() {
-    let place = Place::new().await;
+async fn stream_message_is_answered_on_stream() {
+    let place = WorkersFixture::new().await;
     let demo = DemoAgent::new(AgentId::new("demo").unwrap(), 4);
-    let hub = place.live_hub(vec![Arc::new(demo)]);
-    let _workers = start(&hub, WorkerOptions::new("n1"));
+    let hub = place.hub_with_system_clock(vec![Arc::new(demo)]);
+    let _workers = start_workers(&hub, WorkerOptions::new("n1"));
     let stream = hub
         .start_stream(&alice(), NewStream::default())
         .await
@@ -199,37 +208,38 @@ async fn what_is_asked_on_a_stream_is_answered_there() {
     let mut watch = hub.watch(&alice(), subject, 0).await.unwrap();
     let message = Message::user_text("stream 24");
     let route = Route::default();
-    hub.ask_on_stream(&alice(), &stream.id, message, route)
+    hub.send_stream_message(&alice(), &stream.id, message, route)
         .await
         .unwrap();
     let (mut text, mut pieces) = (String::new(), 0);
     loop {
-        let seen = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
-        let Some(Seen::Event(event)) = seen.expect("an answer should come").unwrap() else {
+        let next = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
+        let Some(WatchItem::Event(event)) = next.expect("an answer before the timeout").unwrap()
+        else {
             continue;
         };
         let EventBody::Chunk { chunk, last, .. } = event.body.clone() else {
             continue;
         };
-        let said = hub.unpack_one(chunk).await.unwrap();
-        if said.role() != Role::Agent {
+        let message = hub.restore(chunk).await.unwrap();
+        if message.role() != Role::Agent {
             continue;
         }
-        text.push_str(&said.text());
+        text.push_str(&message.text());
         pieces += 1;
         if last {
             break;
         }
     }
     assert_eq!(text.split(' ').count(), 24, "{text}");
-    assert!(pieces > 2, "it comes in pieces, not at the end: {pieces}");
-    empty(&hub, 0).await;
+    assert!(pieces > 2, "the answer arrives in pieces: {pieces}");
+    wait_until_empty(&hub, 0).await;
 }
 
 #[tokio::test]
-async fn what_is_old_goes_and_what_waits_is_measured() {
-    struct Gauges(mpsc::UnboundedSender<String>);
-    impl WorkerMetrics for Gauges {
+async fn finished_task_is_purged_and_gauges_are_reported() {
+    struct ReportedGauges(mpsc::UnboundedSender<String>);
+    impl WorkerMetrics for ReportedGauges {
         fn queue(&self, waiting: u64, held: u64) {
             let _ = self.0.send(format!("queue {waiting} {held}"));
         }
@@ -240,32 +250,38 @@ async fn what_is_old_goes_and_what_waits_is_measured() {
             let _ = self.0.send(format!("{agent} {outcome}"));
         }
     }
-    let place = Place::new().await;
+    let place = WorkersFixture::new().await;
     let demo = DemoAgent::new(AgentId::new("demo").unwrap(), 4);
-    let hub = place.hub(vec![Arc::new(demo)]);
+    let hub = place.hub_with_manual_clock(vec![Arc::new(demo)]);
     let options = WorkerOptions {
-        sweep_every: Duration::from_millis(10),
-        gauges_every: Duration::from_millis(10),
+        sweep_interval: Duration::from_millis(10),
+        gauges_interval: Duration::from_millis(10),
         retention: Retention {
             finished: Duration::from_secs(60),
             ..Retention::default()
         },
-        ..quick("n1")
+        ..quick_options("n1")
     };
-    let (sender, mut seen) = mpsc::unbounded_channel();
-    let metrics = Arc::new(Gauges(sender));
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let metrics = Arc::new(ReportedGauges(sender));
     let stop = CancellationToken::new();
-    let _workers = Workers::start(hub.clone(), Arc::new(NoWebhooks), options, metrics, stop);
-    let id = ask(&hub, "echo hi").await;
-    ended(&hub, &id).await;
+    let _workers = Workers::start(
+        hub.clone(),
+        Arc::new(RejectingDeliveryHandler),
+        options,
+        metrics,
+        stop,
+    );
+    let id = create_task(&hub, "echo hi").await;
+    wait_until_ended(&hub, &id).await;
     for wanted in ["queue 0 0", "outbox 0 0"] {
-        while seen.recv().await.unwrap() != wanted {}
+        while receiver.recv().await.unwrap() != wanted {}
     }
-    place.pass(Duration::from_secs(61));
+    place.advance_clock(Duration::from_secs(61));
     while hub.task(&alice(), &id).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let id = ask(&hub, "fail").await;
-    ended(&hub, &id).await;
-    while seen.recv().await.unwrap() != "demo failed" {}
+    let id = create_task(&hub, "fail").await;
+    wait_until_ended(&hub, &id).await;
+    while receiver.recv().await.unwrap() != "demo failed" {}
 }

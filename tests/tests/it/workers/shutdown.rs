@@ -1,66 +1,72 @@
-//! The end of a node: what runs may finish, and what cannot is given back.
+//! Node shutdown: running turns may finish within the grace time, others are released.
 
-use super::{Did, Place, Stage, ask, ended, quick, start};
-use interzone_edge::health::Unwell;
+use super::{
+    AgentAction, AgentScript, WorkersFixture, create_task, quick_options, start_workers,
+    wait_until_ended,
+};
+use interzone_edge::worker_health::Unhealthy;
 use interzone_protocol::vocab::TaskState;
 use std::time::Duration;
 
 #[tokio::test]
-async fn what_runs_may_finish_and_nothing_new_begins() {
-    let place = Place::new().await;
-    let mut stage = Stage::new("actor", 4);
-    let hub = place.hub(vec![stage.actor.clone()]);
-    let workers = start(&hub, quick("n1"));
-    let id = ask(&hub, "work").await;
-    stage.begun("work", 1).await;
-    let leaving = tokio::spawn(workers.join(Duration::from_secs(60)));
-    // Once it has stopped claiming, what comes stays in the queue.
+async fn shutdown_lets_runs_finish_and_starts_none() {
+    let place = WorkersFixture::new().await;
+    let mut stage = AgentScript::new("actor", 4);
+    let hub = place.hub_with_manual_clock(vec![stage.agent.clone()]);
+    let workers = start_workers(&hub, quick_options("n1"));
+    let id = create_task(&hub, "work").await;
+    stage.expect_started("work", 1).await;
+    let shutdown = tokio::spawn(workers.join(Duration::from_secs(60)));
+    // After claiming has stopped, new tasks stay in the queue.
     tokio::task::yield_now().await;
-    let later = ask(&hub, "later").await;
+    let later = create_task(&hub, "later").await;
     stage.gate.add_permits(1);
-    leaving.await.unwrap();
-    let (task, _) = ended(&hub, &id).await;
+    shutdown.await.unwrap();
+    let (task, _) = wait_until_ended(&hub, &id).await;
     assert_eq!(task.state, TaskState::Completed);
-    assert_eq!(stage.next().await, Did::Finished("work".to_owned()));
-    assert!(stage.nothing_more());
+    assert_eq!(
+        stage.next_action().await,
+        AgentAction::Finished("work".to_owned())
+    );
+    assert!(stage.has_no_action());
     let task = hub.task(&super::alice(), &later).await.unwrap();
     assert_eq!(task.state, TaskState::Submitted);
 }
 
 #[tokio::test]
-async fn what_cannot_finish_is_given_back_and_taken_over_at_once() {
-    let place = Place::new().await;
-    let mut stage = Stage::new("actor", 4);
-    let hub = place.hub(vec![stage.actor.clone()]);
+async fn run_past_grace_is_released_to_another_node() {
+    let place = WorkersFixture::new().await;
+    let mut stage = AgentScript::new("actor", 4);
+    let hub = place.hub_with_manual_clock(vec![stage.agent.clone()]);
     for (text, did) in [
-        ("wait", Did::Stopped("wait".to_owned())),
-        ("hang", Did::Cut("hang".to_owned())),
+        ("wait", AgentAction::Stopped("wait".to_owned())),
+        ("hang", AgentAction::Dropped("hang".to_owned())),
     ] {
-        let workers = start(&hub, quick("n1"));
-        let id = ask(&hub, text).await;
-        stage.begun(text, 1).await;
+        let workers = start_workers(&hub, quick_options("n1"));
+        let id = create_task(&hub, text).await;
+        stage.expect_started(text, 1).await;
         workers.join(Duration::from_millis(20)).await;
-        assert_eq!(stage.next().await, did);
-        // No time has passed on the leases' clock.
-        let others = start(&hub, quick("n2"));
-        // A stop in good order uses up no attempt.
-        stage.begun(text, 1).await;
-        super::call_off(&hub, &id).await;
-        assert_eq!(stage.next().await, did);
+        assert_eq!(stage.next_action().await, did);
+        // The leases' clock has not advanced.
+        let others = start_workers(&hub, quick_options("n2"));
+        // An orderly stop uses up no attempt.
+        stage.expect_started(text, 1).await;
+        super::cancel(&hub, &id).await;
+        assert_eq!(stage.next_action().await, did);
         others.join(Duration::from_secs(20)).await;
     }
 }
 
 #[tokio::test]
-async fn workers_that_have_stopped_are_not_well() {
-    let place = Place::new().await;
-    let stage = Stage::new("actor", 4);
-    let hub = place.hub(vec![stage.actor.clone()]);
+async fn stopped_workers_are_unhealthy() {
+    let place = WorkersFixture::new().await;
+    let stage = AgentScript::new("actor", 4);
+    let hub = place.hub_with_manual_clock(vec![stage.agent.clone()]);
     let stop = tokio_util::sync::CancellationToken::new();
     let workers = interzone_execution::workers::Workers::start(
         hub,
-        std::sync::Arc::new(super::NoWebhooks),
-        quick("n1"),
+        std::sync::Arc::new(super::RejectingDeliveryHandler),
+        quick_options("n1"),
         std::sync::Arc::new(()),
         stop.clone(),
     );
@@ -69,6 +75,6 @@ async fn workers_that_have_stopped_are_not_well() {
     while workers.healthy().is_ok() {
         tokio::task::yield_now().await;
     }
-    assert!(matches!(workers.healthy(), Err(Unwell::Ended(_))));
+    assert!(matches!(workers.healthy(), Err(Unhealthy::Stopped(_))));
     workers.join(Duration::from_secs(20)).await;
 }

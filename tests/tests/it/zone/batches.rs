@@ -1,6 +1,6 @@
 //! Batches and notifications.
 
-use super::{Setup, World, code_of, text};
+use super::{ZoneFixture, ZoneFixtureOptions, error_code, user_message};
 use http::StatusCode;
 use interzone_edge::limits::HttpLimits;
 use interzone_jsonrpc::ErrorCode;
@@ -14,13 +14,13 @@ fn call(id: Value, method: &str, params: &Value) -> Value {
 
 #[tokio::test]
 async fn a_batch_is_answered_item_by_item_in_order() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let batch = json!([
-        call(json!("1"), "tasks.create", &json!({"initialMessage": text("x")})),
+        call(json!("1"), "tasks.create", &json!({"initialMessage": user_message("x")})),
         7,
         call(json!(1), "tasks.get", &json!({"taskId": "no"})),
-        {"jsonrpc": "2.0", "method": "tasks.create", "params": {"initialMessage": text("y")}},
+        {"jsonrpc": "2.0", "method": "tasks.create", "params": {"initialMessage": user_message("y")}},
         call(json!(null), "stream.start", &json!({})),
         call(json!(2), "nope", &json!({})),
     ]);
@@ -39,10 +39,10 @@ async fn a_batch_is_answered_item_by_item_in_order() {
         ]
     );
     assert_eq!(answers[0]["result"]["type"], "task");
-    assert_eq!(code_of(&answers[1]), ErrorCode::INVALID_REQUEST);
-    assert_eq!(code_of(&answers[2]), codes::TASK_NOT_FOUND);
+    assert_eq!(error_code(&answers[1]), ErrorCode::INVALID_REQUEST);
+    assert_eq!(error_code(&answers[2]), codes::TASK_NOT_FOUND);
     assert_eq!(answers[3]["result"]["type"], "stream");
-    assert_eq!(code_of(&answers[4]), ErrorCode::METHOD_NOT_FOUND);
+    assert_eq!(error_code(&answers[4]), ErrorCode::METHOD_NOT_FOUND);
     let listed = world
         .result(&token, "interzone.tasks.list", json!({}))
         .await;
@@ -55,12 +55,12 @@ async fn a_batch_is_answered_item_by_item_in_order() {
 
 #[tokio::test]
 async fn a_thousand_tasks_are_created_at_once_and_one_more_is_too_many() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let create = call(
         json!(1),
         "tasks.create",
-        &json!({"initialMessage": text("x")}),
+        &json!({"initialMessage": user_message("x")}),
     );
     let (_, _, body) = world
         .post(&token, json!(vec![create.clone(); 1000]).to_string())
@@ -76,17 +76,17 @@ async fn a_thousand_tasks_are_created_at_once_and_one_more_is_too_many() {
         .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let answer: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(code_of(&answer), ErrorCode::INVALID_REQUEST);
+    assert_eq!(error_code(&answer), ErrorCode::INVALID_REQUEST);
 }
 
 #[tokio::test]
 async fn calls_that_build_on_each_other_keep_their_order() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let mut batch: Vec<Value> = (0..20)
         .map(|n| {
-            let params = json!({"taskId": id, "message": text(&n.to_string())});
+            let params = json!({"taskId": id, "message": user_message(&n.to_string())});
             call(json!(n), "tasks.send", &params)
         })
         .collect();
@@ -109,9 +109,9 @@ async fn calls_that_build_on_each_other_keep_their_order() {
 
 #[tokio::test]
 async fn notifications_are_carried_out_in_silence() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let note = json!({"jsonrpc": "2.0", "method": "tasks.cancel", "params": {"taskId": id}});
     for body in [
         note.to_string(),
@@ -131,21 +131,21 @@ async fn notifications_are_carried_out_in_silence() {
 
 #[tokio::test]
 async fn a_batch_cannot_ask_for_more_than_fits() {
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
-            body: 300_000,
+            body_bytes: 300_000,
             ..HttpLimits::default()
         },
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token("alice").await;
-    let params = json!({"initialMessage": text(&"x".repeat(100_000))});
+    let params = json!({"initialMessage": user_message(&"x".repeat(100_000))});
     let large = world.result(&token, "tasks.create", params).await;
     let get = json!({"taskId": large["task"]["taskId"]});
     let mut batch = vec![call(json!(1), "tasks.get", &get); 100];
     batch.push(json!(7));
-    let create = json!({"initialMessage": text("too late")});
+    let create = json!({"initialMessage": user_message("too late")});
     batch.push(json!({"jsonrpc": "2.0", "method": "tasks.create", "params": create}));
     let (status, _, body) = world.post(&token, json!(batch).to_string()).await;
     assert_eq!(status, StatusCode::OK);
@@ -158,10 +158,10 @@ async fn a_batch_cannot_ask_for_more_than_fits() {
         .count();
     assert!((3..=4).contains(&done), "{done}");
     for answer in &answers[done..] {
-        assert_eq!(code_of(answer), ErrorCode::INVALID_REQUEST);
+        assert_eq!(error_code(answer), ErrorCode::INVALID_REQUEST);
     }
     let words = answers[done]["error"]["message"].as_str().unwrap();
-    assert!(words.contains("ask for fewer"), "{words}");
+    assert!(words.contains("send fewer"), "{words}");
     let listed = world
         .result(&token, "interzone.tasks.list", json!({}))
         .await;

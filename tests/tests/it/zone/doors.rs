@@ -1,6 +1,6 @@
 //! The other doors: who the zone is, whether it can work, what it counts; and nothing elsewhere.
 
-use super::{URL, World};
+use super::{URL, ZoneFixture};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use interzone_client::{Client, Credentials};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_card_says_who_is_here() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let (status, headers, body) = world.get("/.well-known/agent.json", None).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(headers["content-type"], "application/json");
@@ -35,7 +35,7 @@ async fn the_card_says_who_is_here() {
 
 #[tokio::test]
 async fn the_way_to_a_token_is_found() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let (_, _, body) = world
         .get("/.well-known/oauth-protected-resource", None)
         .await;
@@ -50,7 +50,7 @@ async fn the_way_to_a_token_is_found() {
 
 #[tokio::test]
 async fn operators_see_whether_it_works() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let (_, _, body) = world.get("/health", None).await;
     assert_eq!(body, r#"{"agent":"Interzone","status":"healthy"}"#);
     assert_eq!(world.get("/healthz", None).await.0, StatusCode::OK);
@@ -67,23 +67,23 @@ async fn operators_see_whether_it_works() {
 
 #[tokio::test]
 async fn readiness_requests_share_one_write_to_the_store_a_second() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let began = std::time::Instant::now();
     let requests = (0..500).map(|_| world.get("/readyz", None));
     for (status, _, _) in futures_util::future::join_all(requests).await {
         assert_eq!(status, StatusCode::OK);
     }
     let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
-    let checks = world.store.count("check");
+    let checks = world.store.call_count("check");
     assert!((1..=most).contains(&checks), "{checks} checks");
 }
 
 #[tokio::test]
 async fn counts_are_for_operators() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let user = world.token("alice").await;
     let operator = world.token_with("op", &["interzone:operate"]).await;
-    world.create(&user).await;
+    world.create_task(&user).await;
     assert_eq!(
         world.get("/metrics", None).await.0,
         StatusCode::UNAUTHORIZED
@@ -102,7 +102,7 @@ async fn counts_are_for_operators() {
 
 #[tokio::test]
 async fn elsewhere_is_nothing() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     for path in ["/", "/tasks", "/jsonrpc/", "/console"] {
         let (status, _, body) = world.get(path, None).await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
@@ -116,7 +116,7 @@ async fn elsewhere_is_nothing() {
 
 #[tokio::test]
 async fn the_sdk_reaches_the_zone_without_a_network() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let client = Client::builder(URL)
         .transport(std::sync::Arc::new(world.transport.clone()))

@@ -1,6 +1,6 @@
 //! Requests in flight: one principal has a share of what the zone works on at once, however it sends them.
 
-use super::{Setup, World, completed};
+use super::{ZoneFixture, ZoneFixtureOptions, completed};
 use futures_util::{SinkExt, StreamExt};
 use interzone_edge::limits::HttpLimits;
 use interzone_hub::TaskQuery;
@@ -12,14 +12,14 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 /// A zone that works on eight requests at once, of which two may be of one principal.
-async fn world() -> World {
+async fn world() -> ZoneFixture {
     let limits = HttpLimits {
         requests: 8,
         ..HttpLimits::default()
     };
-    World::with(Setup {
+    ZoneFixture::with_options(ZoneFixtureOptions {
         limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await
 }
@@ -35,7 +35,7 @@ fn list_call() -> Value {
 }
 
 /// Sends a call by HTTP/1.1 on a connection of its own.
-async fn send(world: &World, token: &str, call: &Value) -> DuplexStream {
+async fn send(world: &ZoneFixture, token: &str, call: &Value) -> DuplexStream {
     let mut stream = (world.connect)();
     let body = call.to_string();
     let head = format!(
@@ -65,12 +65,12 @@ async fn answered(mut stream: DuplexStream) -> (String, Value) {
     }
 }
 
-async fn ask(world: &World, token: &str, call: &Value) -> (String, Value) {
+async fn ask(world: &ZoneFixture, token: &str, call: &Value) -> (String, Value) {
     answered(send(world, token, call).await).await
 }
 
 /// Waits until there are so many tasks: their calls are in flight then.
-async fn until_begun(world: &World, tasks: u64) {
+async fn until_begun(world: &ZoneFixture, tasks: u64) {
     let query = TaskQuery {
         owner: None,
         context_id: None,
@@ -89,9 +89,9 @@ async fn until_begun(world: &World, tasks: u64) {
     begun.expect("the calls are in flight");
 }
 
-async fn end_a_task(world: &World) {
-    let (run, turn) = world.work().await;
-    run.end(&turn, completed("done")).await.unwrap();
+async fn end_a_task(world: &ZoneFixture) {
+    let (run, turn) = world.claim_run().await;
+    run.complete(&turn, completed("done")).await.unwrap();
 }
 
 fn assert_busy((head, body): &(String, Value)) {
@@ -157,7 +157,7 @@ async fn batch_counts_as_one_request() {
 
 type Socket = WebSocketStream<DuplexStream>;
 
-async fn open_socket(world: &World, token: &str) -> Socket {
+async fn open_socket(world: &ZoneFixture, token: &str) -> Socket {
     let started = world.result(token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap();
     let mut request = format!("ws://zone.test/streams/{id}")

@@ -1,6 +1,6 @@
 //! Bodies that are large: who sends them is checked before they are read, and they count against the sender.
 
-use super::{Setup, World, text};
+use super::{ZoneFixture, ZoneFixtureOptions, user_message};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use interzone_edge::budget::MemoryBudget;
@@ -15,13 +15,13 @@ const PAGE: usize = MemoryBudget::PAGE;
 const LENGTH: usize = 3 * PAGE;
 
 /// A zone with memory for eight pages of bodies. A principal has two of them, or more for one body alone.
-async fn world() -> World {
-    World::with(Setup {
+async fn world() -> ZoneFixture {
+    ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
-            bodies: MemoryBudget::new(8 * PAGE),
+            body_memory: MemoryBudget::new(8 * PAGE),
             ..HttpLimits::default()
         },
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await
 }
@@ -40,7 +40,7 @@ fn head(token: Option<&str>, announced: bool) -> String {
 }
 
 /// Sends a head and all of its body but the last byte.
-async fn send_but_a_byte(world: &World, token: Option<&str>) -> DuplexStream {
+async fn send_but_a_byte(world: &ZoneFixture, token: Option<&str>) -> DuplexStream {
     let mut stream = (world.connect)();
     stream
         .write_all(head(token, true).as_bytes())
@@ -70,8 +70,8 @@ async fn answered(stream: &mut DuplexStream) -> (u16, Value) {
 }
 
 /// A call of 100 KB.
-async fn create_large(world: &World, token: &str) -> (u16, Value) {
-    let params = json!({"initialMessage": text(&"x".repeat(100_000))});
+async fn create_large(world: &ZoneFixture, token: &str) -> (u16, Value) {
+    let params = json!({"initialMessage": user_message(&"x".repeat(100_000))});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
     let body = call.to_string();
     let mut stream = (world.connect)();

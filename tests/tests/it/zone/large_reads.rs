@@ -1,12 +1,12 @@
 //! Large tasks: memory for them is reserved before they are read, so many calls at once read only as much as fits.
 
-use super::{Setup, World, completed};
+use super::{ZoneFixture, ZoneFixtureOptions, completed};
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use interzone_edge::budget::{MemoryBudget, ShareKey, Shares};
 use interzone_edge::limits::HttpLimits;
-use interzone_hub::Output;
+use interzone_hub::TurnOutput;
 use interzone_protocol::vocab::{Artifact, ArtifactId, Part};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use std::time::Duration;
 const PAGE: usize = MemoryBudget::PAGE;
 
 /// A zone with memory for 64 pages of answers, of which 32 are one principal's.
-async fn world() -> (World, MemoryBudget) {
+async fn world() -> (ZoneFixture, MemoryBudget) {
     let shares = Shares {
         address: 1,
         principal: 2,
     };
     let answers = MemoryBudget::with_shares(64 * PAGE, shares);
     let limits = HttpLimits {
-        answers: answers.clone(),
+        response_memory: answers.clone(),
         ..HttpLimits::default()
     };
-    let setup = Setup {
+    let setup = ZoneFixtureOptions {
         limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     };
-    (World::with(setup).await, answers)
+    (ZoneFixture::with_options(setup).await, answers)
 }
 
 /// A task with a message of these parts.
-async fn create(world: &World, token: &str, parts: &[Value]) -> String {
+async fn create(world: &ZoneFixture, token: &str, parts: &[Value]) -> String {
     let params = json!({"initialMessage": {"role": "user", "parts": parts}});
     let created = world.result(token, "tasks.create", params).await;
     created["task"]["taskId"].as_str().unwrap().to_owned()
@@ -47,7 +47,7 @@ fn get_call(number: usize, task: &str) -> Value {
 }
 
 /// Calls, and answers the status, whether it says when to come back, and the JSON.
-async fn get(world: &World, token: &str, number: usize, task: &str) -> (u16, bool, Value) {
+async fn get(world: &ZoneFixture, token: &str, number: usize, task: &str) -> (u16, bool, Value) {
     let call = get_call(number, task).to_string();
     let (status, headers, body) = world.post(token, call).await;
     let retry = headers.contains_key("retry-after");
@@ -68,14 +68,14 @@ fn assert_no_room(error: &Value) {
 }
 
 /// Waits until the store was asked so often.
-async fn until_asked(world: &World, what: &str, times: usize) {
+async fn until_asked(world: &ZoneFixture, what: &str, times: usize) {
     let asked = async {
-        while world.store.count(what) < times {
+        while world.store.call_count(what) < times {
             tokio::task::yield_now().await;
         }
     };
     let asked = tokio::time::timeout(Duration::from_secs(15), asked).await;
-    asked.unwrap_or_else(|_| panic!("{what}: {}", world.store.count(what)));
+    asked.unwrap_or_else(|_| panic!("{what}: {}", world.store.call_count(what)));
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn concurrent_reads_of_large_tasks_are_bounded_by_the_memory_for_answers()
     let small = create(&world, &alice, &[part(10)]).await;
     let theirs = create(&world, &bob, &[part(300_000)]).await;
     let held = world.store.hold_blobs();
-    world.store.asked();
+    world.store.take_calls();
     let mut reads: FuturesUnordered<_> = (0..8)
         .map(|number| get(&world, &alice, number, &large))
         .collect();
@@ -98,7 +98,11 @@ async fn concurrent_reads_of_large_tasks_are_bounded_by_the_memory_for_answers()
         let others = join_all((0..3).map(|number| get(&world, &bob, number, &theirs)));
         let let_go = async {
             until_asked(&world, "blobs", 6).await;
-            assert_eq!(world.store.count("blobs"), 6, "three for each principal");
+            assert_eq!(
+                world.store.call_count("blobs"),
+                6,
+                "three for each principal"
+            );
         };
         // Those of the other principal are read, too; what comes of them is seen below.
         tokio::select! {
@@ -120,7 +124,7 @@ async fn concurrent_reads_of_large_tasks_are_bounded_by_the_memory_for_answers()
     }
     assert!(reads.next().now_or_never().is_none());
     assert_eq!(
-        world.store.count("blobs"),
+        world.store.call_count("blobs"),
         6,
         "nothing of the others was read"
     );
@@ -142,15 +146,15 @@ async fn without_memory_nothing_large_is_read_and_each_dialect_says_so() {
     let (world, answers) = world().await;
     let alice = world.token("alice").await;
     let in_blobs = create(&world, &alice, &[part(300_000)]).await;
-    let (run, turn) = world.work().await;
+    let (run, turn) = world.claim_run().await;
     let made = Artifact::new(ArtifactId::new("a-1").unwrap(), "r");
     let made = made.with_part(Part::text("x".repeat(200_000)));
     run.artifact(made, false, true).await.unwrap();
-    run.end(&turn, completed("done")).await.unwrap();
+    run.complete(&turn, completed("done")).await.unwrap();
     let in_rows = create(&world, &alice, &vec![part(10_000); 30]).await;
     let small = create(&world, &alice, &[part(10)]).await;
     let all = answers.reserve(&ShareKey::Unattributed, 64 * PAGE).unwrap();
-    world.store.asked();
+    world.store.take_calls();
     let batch: Vec<Value> = [&in_blobs, &small, &in_rows]
         .iter()
         .enumerate()
@@ -175,14 +179,17 @@ async fn without_memory_nothing_large_is_read_and_each_dialect_says_so() {
     assert_eq!(result["error"]["data"]["retry_after"], 1);
     let path = format!("/tasks/{in_blobs}/events");
     let events = world.watch(&path, &alice, None).await;
-    assert!(events.rest().await.is_empty(), "its first event is large");
-    assert_eq!(world.store.count("blobs"), 0);
+    assert!(
+        events.remaining().await.is_empty(),
+        "its first event is large"
+    );
+    assert_eq!(world.store.call_count("blobs"), 0);
 
     drop(all);
     assert_eq!(length(&get(&world, &alice, 1, &in_blobs).await.2), 300_000);
     assert_eq!(length(&get(&world, &alice, 2, &in_rows).await.2), 300_000);
     let events = world.watch(&path, &alice, None).await;
-    assert!(events.rest().await.len() > 2);
+    assert!(events.remaining().await.len() > 2);
 }
 
 #[tokio::test]
@@ -190,7 +197,7 @@ async fn small_task_is_read_by_one_statement() {
     let (world, _) = world().await;
     let alice = world.token("alice").await;
     let small = create(&world, &alice, &[part(10)]).await;
-    world.store.asked();
+    world.store.take_calls();
     get(&world, &alice, 1, &small).await;
-    assert_eq!(world.store.asked(), "whole_task: 1");
+    assert_eq!(world.store.take_calls(), "task_snapshot: 1");
 }

@@ -1,7 +1,7 @@
 //! Every method of tasks: what it answers, and in which state it is refused.
 
-use super::{LEASE, Setup, World, completed, text};
-use interzone_hub::{AgentError, Limits, Outcome, Output, TurnStart};
+use super::{LEASE_DURATION, ZoneFixture, ZoneFixtureOptions, completed, user_message};
+use interzone_hub::{AgentError, Limits, TurnOutcome, TurnOutput, TurnStart};
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
 use interzone_protocol::vocab::{AgentId, Artifact, ArtifactId, Message, Part};
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_task_is_created_read_and_finished() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let params = json!({"initialMessage": text("hi"), "priority": "URGENT", "assignTo": "demo"});
+    let params =
+        json!({"initialMessage": user_message("hi"), "priority": "URGENT", "assignTo": "demo"});
     let created = world.result(&token, "tasks.create", params).await;
     assert_eq!(created["type"], "task");
     let task = &created["task"];
@@ -31,7 +32,7 @@ async fn a_task_is_created_read_and_finished() {
         *task
     );
 
-    let (run, turn) = world.work().await;
+    let (run, turn) = world.claim_run().await;
     assert_eq!(
         world.result(&token, "tasks.get", id.clone()).await["task"]["status"],
         "WORKING"
@@ -39,7 +40,7 @@ async fn a_task_is_created_read_and_finished() {
     let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "report");
     let artifact = artifact.with_part(Part::text("done"));
     run.artifact(artifact, false, true).await.unwrap();
-    run.end(&turn, completed("there")).await.unwrap();
+    run.complete(&turn, completed("there")).await.unwrap();
     let task = world.result(&token, "tasks.get", id.clone()).await["task"].clone();
     assert_eq!(task["status"], "COMPLETED");
     assert_eq!(task["messages"][1]["role"], "agent");
@@ -56,7 +57,7 @@ async fn a_task_is_created_read_and_finished() {
 
 #[tokio::test]
 async fn what_callers_attach_comes_back_letter_for_letter() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let part = r#"{"type":"ImagePart","content":{"z":1.00,"a":12345678901234567890},"mimeType":"image/png","width":640,"alt":"é\u00e9","nested":{"b": [1, 2]}}"#;
     let call = format!(
@@ -88,20 +89,20 @@ async fn what_callers_attach_comes_back_letter_for_letter() {
 
 #[tokio::test]
 async fn why_a_task_failed_can_be_read() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     for broke in [true, false] {
-        let id = world.create(&token).await;
-        let (run, turn) = world.work().await;
+        let id = world.create_task(&token).await;
+        let (run, turn) = world.claim_run().await;
         if broke {
             let error = AgentError {
                 code: "agent_crashed",
                 detail: "secret".to_owned(),
             };
-            run.broke(&error).await.unwrap();
+            run.fail(&error).await.unwrap();
         } else {
-            let why = Outcome::Failed(Message::agent_text("agent_crashed, sorry"));
-            run.end(&turn, why).await.unwrap();
+            let why = TurnOutcome::Failed(Message::agent_text("agent_crashed, sorry"));
+            run.complete(&turn, why).await.unwrap();
         }
         let task = world
             .result(&token, "tasks.get", json!({"taskId": id}))
@@ -120,11 +121,11 @@ async fn why_a_task_failed_can_be_read() {
 
 #[tokio::test]
 async fn what_is_sent_and_called_off_follows_the_state() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let send = |id: &str| json!({"taskId": id, "message": text("more")});
+    let send = |id: &str| json!({"taskId": id, "message": user_message("more")});
     // Submitted, then called off, twice.
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     assert_eq!(
         world.result(&token, "tasks.send", send(&id)).await["type"],
         "success"
@@ -136,7 +137,7 @@ async fn what_is_sent_and_called_off_follows_the_state() {
             "success"
         );
     }
-    let (code, data) = world.fault(&token, "tasks.send", send(&id)).await;
+    let (code, data) = world.call_error(&token, "tasks.send", send(&id)).await;
     assert_eq!(code, codes::TASK_ALREADY_COMPLETED);
     assert_eq!(data["currentStatus"], "CANCELED");
     assert_eq!(data["taskId"], *id);
@@ -145,10 +146,10 @@ async fn what_is_sent_and_called_off_follows_the_state() {
         "{data}"
     );
     // A question is answered.
-    let id = world.create(&token).await;
-    let (run, turn) = world.work().await;
-    let question = Outcome::InputRequired(Message::agent_text("which?"));
-    run.end(&turn, question).await.unwrap();
+    let id = world.create_task(&token).await;
+    let (run, turn) = world.claim_run().await;
+    let question = TurnOutcome::InputRequired(Message::agent_text("which?"));
+    run.complete(&turn, question).await.unwrap();
     let get = json!({"taskId": id});
     let task = world.result(&token, "tasks.get", get.clone()).await["task"].clone();
     assert_eq!(task["status"], "INPUT_REQUIRED");
@@ -159,10 +160,10 @@ async fn what_is_sent_and_called_off_follows_the_state() {
         "WORKING"
     );
     // A finished one takes nothing.
-    let (run, turn) = world.work().await;
-    run.end(&turn, completed("this")).await.unwrap();
+    let (run, turn) = world.claim_run().await;
+    run.complete(&turn, completed("this")).await.unwrap();
     for method in ["tasks.send", "tasks.cancel"] {
-        let code = world.code(&token, method, send(&id)).await;
+        let code = world.call_error_code(&token, method, send(&id)).await;
         assert_eq!(code, codes::TASK_ALREADY_COMPLETED, "{method}");
     }
     let subscribe = json!({"taskId": id, "callbackUrl": "https://example.com/hook"});
@@ -172,15 +173,15 @@ async fn what_is_sent_and_called_off_follows_the_state() {
 
 #[tokio::test]
 async fn other_peoples_ids_are_unknown_ids() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let bob = world.token("bob").await;
-    let id = world.create(&alice).await;
+    let id = world.create_task(&alice).await;
     for id in [id.as_str(), "no-such", "", "bad\u{7}id"] {
         for (method, rest) in [
             ("tasks.get", json!({})),
             ("tasks.cancel", json!({})),
-            ("tasks.send", json!({"message": text("x")})),
+            ("tasks.send", json!({"message": user_message("x")})),
             (
                 "tasks.subscribe",
                 json!({"callbackUrl": "http://127.0.0.1/"}),
@@ -192,7 +193,7 @@ async fn other_peoples_ids_are_unknown_ids() {
         ] {
             let mut params = rest;
             params["taskId"] = json!(id);
-            let (code, data) = world.fault(&bob, method, params).await;
+            let (code, data) = world.call_error(&bob, method, params).await;
             assert_eq!(code, codes::TASK_NOT_FOUND, "{method} {id}");
             assert!(data["suggestion"].is_string());
         }
@@ -211,11 +212,11 @@ async fn other_peoples_ids_are_unknown_ids() {
 
 #[tokio::test]
 async fn tasks_are_listed_a_page_at_a_time() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let mut made = Vec::new();
     for _ in 0..3 {
-        made.push(world.create(&token).await);
+        made.push(world.create_task(&token).await);
     }
     let first = world
         .result(&token, "interzone.tasks.list", json!({"limit": 2}))
@@ -235,7 +236,9 @@ async fn tasks_are_listed_a_page_at_a_time() {
     assert_eq!(seen, made);
     assert!(second.get("next").is_none());
     for bad in [json!({"status": "DONE"}), json!({"after": "?"})] {
-        let code = world.code(&token, "interzone.tasks.list", bad).await;
+        let code = world
+            .call_error_code(&token, "interzone.tasks.list", bad)
+            .await;
         assert_eq!(code, ErrorCode::INVALID_PARAMS);
     }
     let submitted = json!({"status": "SUBMITTED"});
@@ -251,11 +254,11 @@ async fn tasks_are_listed_a_page_at_a_time() {
 
 #[tokio::test]
 async fn agents_that_are_not_there_are_named() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     for (name, back) in [("nobody", Value::Null), ("asleep", json!(7))] {
-        let params = json!({"initialMessage": text("x"), "assignTo": name});
-        let (code, data) = world.fault(&token, "tasks.create", params).await;
+        let params = json!({"initialMessage": user_message("x"), "assignTo": name});
+        let (code, data) = world.call_error(&token, "tasks.create", params).await;
         assert_eq!(
             (code, &data["agentId"]),
             (codes::AGENT_NOT_AVAILABLE, &json!(name))
@@ -266,17 +269,17 @@ async fn agents_that_are_not_there_are_named() {
 
 #[tokio::test]
 async fn a_task_that_has_become_too_large_takes_no_memory() {
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         hub: Limits {
             task_bytes: 100_000,
             ..Limits::default()
         },
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token("alice").await;
     // Kept outside its row, and in it: both take memory.
-    let outside = text(&"x".repeat(60_000));
+    let outside = user_message(&"x".repeat(60_000));
     let part = json!({"type": "TextPart", "content": "x".repeat(15_000)});
     let inline = json!({"role": "user", "parts": [part, part, part, part]});
     for large in [outside, inline] {
@@ -284,7 +287,7 @@ async fn a_task_that_has_become_too_large_takes_no_memory() {
     }
 }
 
-async fn becomes_too_large(world: &World, token: &str, large: Value) {
+async fn becomes_too_large(world: &ZoneFixture, token: &str, large: Value) {
     let params = json!({"initialMessage": large});
     let created = world.result(token, "tasks.create", params).await;
     let id = &created["task"]["taskId"];
@@ -293,14 +296,20 @@ async fn becomes_too_large(world: &World, token: &str, large: Value) {
         .await;
     let params = json!({"taskId": id, "message": large});
     world.result(token, "tasks.send", params).await;
-    let (code, data) = world.fault(token, "tasks.get", json!({"taskId": id})).await;
+    let (code, data) = world
+        .call_error(token, "tasks.get", json!({"taskId": id}))
+        .await;
     assert_eq!(code, ErrorCode::INVALID_PARAMS);
     assert_eq!(data["field"], "params.includeMessages");
     // Nor is it worked at again and again.
     let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
-    let mut runs = world.hub.claim("node", wanted, LEASE).await.unwrap();
-    let begun = runs.remove(0).begin().await.unwrap();
-    assert!(matches!(begun, TurnStart::Nothing));
+    let mut runs = world
+        .hub
+        .claim("node", wanted, LEASE_DURATION)
+        .await
+        .unwrap();
+    let begun = runs.remove(0).start_turn().await.unwrap();
+    assert!(matches!(begun, TurnStart::NothingToDo));
     let params = json!({"taskId": id, "includeMessages": false});
     let task = world.result(token, "tasks.get", params).await;
     assert_eq!(task["task"]["status"], "FAILED");
@@ -314,9 +323,9 @@ async fn what_does_not_fit_is_told_by_its_place() {
         message_bytes: 1_000,
         ..Limits::default()
     };
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         hub: limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token("alice").await;
@@ -337,17 +346,17 @@ async fn what_does_not_fit_is_told_by_its_place() {
         ),
         (
             "tasks.create",
-            json!({"initialMessage": text(&"x".repeat(2_000))}),
+            json!({"initialMessage": user_message(&"x".repeat(2_000))}),
             "params.initialMessage",
         ),
         (
             "tasks.create",
-            json!({"initialMessage": text("x"), "metadata": {"a": "x".repeat(200)}}),
+            json!({"initialMessage": user_message("x"), "metadata": {"a": "x".repeat(200)}}),
             "params.metadata",
         ),
         (
             "tasks.create",
-            json!({"initialMessage": text("x"), "priority": "MEDIUM"}),
+            json!({"initialMessage": user_message("x"), "priority": "MEDIUM"}),
             "params.priority",
         ),
         ("tasks.get", json!(["t"]), "params"),
@@ -363,7 +372,7 @@ async fn what_does_not_fit_is_told_by_its_place() {
             "params.event",
         ),
     ] {
-        let (code, data) = world.fault(&token, method, params).await;
+        let (code, data) = world.call_error(&token, method, params).await;
         assert_eq!(code, ErrorCode::INVALID_PARAMS, "{method} {field}");
         assert_eq!(data["field"], field, "{method}: {data}");
         assert!(
@@ -375,9 +384,9 @@ async fn what_does_not_fit_is_told_by_its_place() {
 
 #[tokio::test]
 async fn a_peers_notification_is_taken_and_changes_nothing() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let params = json!({
         "taskId": id, "event": "COMPLETED", "timestamp": "2026-01-01T00:00:00Z",
         "data": {"taskId": id, "status": "COMPLETED"},

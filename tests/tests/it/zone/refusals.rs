@@ -1,6 +1,6 @@
 //! What is refused before a method is reached, with which status, code and headers.
 
-use super::{Setup, World, code_of, text};
+use super::{ZoneFixture, ZoneFixtureOptions, error_code, user_message};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use interzone_edge::limits::HttpLimits;
@@ -14,7 +14,7 @@ fn call(method: &str) -> String {
 
 #[tokio::test]
 async fn envelopes_that_are_wrong_are_told_so() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let deep = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tasks.get","params":{}{}}}"#,
@@ -72,7 +72,7 @@ async fn envelopes_that_are_wrong_are_told_so() {
         let (got, _, answer) = world.post(&token, body.to_owned()).await;
         assert_eq!(got.as_u16(), status, "{body}");
         let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!(code_of(&answer), code, "{body}");
+        assert_eq!(error_code(&answer), code, "{body}");
     }
     let (status, _, answer) = world.post(&token, vec![b'"', 0xff, b'"']).await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
@@ -80,7 +80,7 @@ async fn envelopes_that_are_wrong_are_told_so() {
 
 #[tokio::test]
 async fn without_a_good_token_nothing_is_done_and_the_way_to_one_is_told() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     for (header, code) in [
         (None, codes::AUTHENTICATION_FAILED),
         (Some("Basic abc"), codes::AUTHENTICATION_FAILED),
@@ -100,7 +100,7 @@ async fn without_a_good_token_nothing_is_done_and_the_way_to_one_is_told() {
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{header:?}");
         let answer: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(
-            (code_of(&answer), &answer["id"]),
+            (error_code(&answer), &answer["id"]),
             (code, &json!("a")),
             "{header:?}"
         );
@@ -126,7 +126,7 @@ async fn without_a_good_token_nothing_is_done_and_the_way_to_one_is_told() {
 
 #[tokio::test]
 async fn every_method_wants_just_its_scopes() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     for method in Method::ALL {
         let needed = method.scopes().map(Scope::name);
         for lacking in needed {
@@ -140,7 +140,7 @@ async fn every_method_wants_just_its_scopes() {
             let (status, headers, body) = world.post(&token, call(method.name())).await;
             assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
             let answer: Value = serde_json::from_str(&body).unwrap();
-            assert_eq!(code_of(&answer), codes::INSUFFICIENT_SCOPE);
+            assert_eq!(error_code(&answer), codes::INSUFFICIENT_SCOPE);
             let data = &answer["error"]["data"];
             assert_eq!(data["requiredScopes"], json!(needed));
             assert_eq!(data["providedScopes"].as_array().unwrap().len(), held.len());
@@ -156,10 +156,10 @@ async fn every_method_wants_just_its_scopes() {
 
 #[tokio::test]
 async fn always_200_leaves_it_to_the_body() {
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         always_200: true,
         per_minute: 3,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token_with("alice", &["acp:agent:identify"]).await;
@@ -180,7 +180,7 @@ async fn always_200_leaves_it_to_the_body() {
         let (got, _, answer) = world.post(token, body.to_owned()).await;
         assert_eq!(got.as_u16(), status, "{answer}");
         assert_eq!(
-            code_of(&serde_json::from_str(&answer).unwrap()),
+            error_code(&serde_json::from_str(&answer).unwrap()),
             code,
             "{answer}"
         );
@@ -189,9 +189,9 @@ async fn always_200_leaves_it_to_the_body() {
 
 #[tokio::test]
 async fn whoever_asks_too_often_is_told_when_to_come_back() {
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         per_minute: 2,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let alice = world.token("alice").await;
@@ -205,23 +205,25 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
     let (status, headers, body) = world.post(&alice, call("tasks.get")).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     let answer: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(code_of(&answer), codes::RATE_LIMITED);
+    assert_eq!(error_code(&answer), codes::RATE_LIMITED);
     let seconds = answer["error"]["data"]["retryAfter"].as_u64().unwrap();
     assert!((1..=60).contains(&seconds));
     assert_eq!(headers["retry-after"], seconds.to_string());
     assert_eq!(answer["error"]["data"]["limit"], 2);
-    let code = world.code(&bob, "tasks.get", json!({"taskId": "t"})).await;
+    let code = world
+        .call_error_code(&bob, "tasks.get", json!({"taskId": "t"}))
+        .await;
     assert_eq!(code, codes::TASK_NOT_FOUND, "others are not held up");
 }
 
 #[tokio::test]
 async fn verbs_media_types_and_sizes_are_the_transports() {
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
-            body: 500,
+            body_bytes: 500,
             ..HttpLimits::default()
         },
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token("alice").await;
@@ -250,20 +252,20 @@ async fn verbs_media_types_and_sizes_are_the_transports() {
         let (got, _, body) = world.send(request).await;
         assert_eq!(got.as_u16(), status, "{kind:?} {body}");
     }
-    let params = json!({"initialMessage": text(&"x".repeat(500))});
+    let params = json!({"initialMessage": user_message(&"x".repeat(500))});
     let large = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
     let (status, _, body) = world.post(&token, large.to_string()).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
     let answer: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(
-        (code_of(&answer), &answer["id"]),
+        (error_code(&answer), &answer["id"]),
         (ErrorCode::INVALID_REQUEST, &Value::Null)
     );
 }
 
 #[tokio::test]
 async fn requests_are_found_again_by_their_name() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let request = |name: &str, value: &str| {
         Request::post("/jsonrpc")
             .header(name, value)
@@ -289,27 +291,27 @@ async fn requests_are_found_again_by_their_name() {
 
 #[tokio::test]
 async fn a_token_that_has_expired_is_told_from_a_forged_one() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     world.clock.advance(std::time::Duration::from_secs(1_000));
     let (status, headers, body) = world.post(&token, call("tasks.get")).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     let answer: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(code_of(&answer), codes::TOKEN_EXPIRED);
+    assert_eq!(error_code(&answer), codes::TOKEN_EXPIRED);
     let challenge = headers["www-authenticate"].to_str().unwrap();
     assert!(challenge.contains("error=\"invalid_token\""), "{challenge}");
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_costs_its_own_call_alone() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let broken = json!({"initialMessage": text("x"), "assignTo": "zz-broken"});
+    let broken = json!({"initialMessage": user_message("x"), "assignTo": "zz-broken"});
     let broken = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": broken});
     let (status, _, body) = world.post(&token, broken.to_string()).await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(
-        code_of(&serde_json::from_str(&body).unwrap()),
+        error_code(&serde_json::from_str(&body).unwrap()),
         ErrorCode::INTERNAL_ERROR
     );
     assert!(!body.contains("broken"), "{body}");
@@ -317,6 +319,6 @@ async fn a_handler_that_panics_costs_its_own_call_alone() {
     let (status, _, body) = world.post(&token, json!([broken, good]).to_string()).await;
     let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(code_of(&answers[0]), ErrorCode::INTERNAL_ERROR);
+    assert_eq!(error_code(&answers[0]), ErrorCode::INTERNAL_ERROR);
     assert_eq!(answers[1]["result"]["type"], "stream");
 }

@@ -1,6 +1,6 @@
 //! Streams: begun, spoken on, ended, and what each state allows.
 
-use super::{World, completed, text};
+use super::{ZoneFixture, completed, user_message};
 use interzone_hub::{Caller, STREAM_CHANNEL};
 use interzone_protocol::acp::codes;
 use interzone_protocol::vocab::{PrincipalId, StreamId, StreamState};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let params = json!({"participants": ["bob"], "metadata": {"topic": "x"}});
     let started = world.result(&token, "stream.start", params).await;
@@ -20,13 +20,13 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
     let events = format!("https://zone.test/streams/{id}/events");
     assert_eq!(stream["metadata"]["events"], events);
     assert_eq!(stream["metadata"]["topic"], "x");
-    let say = json!({"streamId": id, "message": text("hi")});
+    let say = json!({"streamId": id, "message": user_message("hi")});
     let bob = world.token("bob").await;
     assert_eq!(
         world.result(&bob, "stream.message", say.clone()).await["type"],
         "success"
     );
-    let chunk = json!({"streamId": id, "chunk": text("a"), "sequence": 0});
+    let chunk = json!({"streamId": id, "chunk": user_message("a"), "sequence": 0});
     assert_eq!(
         world.result(&token, "stream.chunk", chunk.clone()).await["type"],
         "notification"
@@ -36,11 +36,11 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
     let stream = StreamId::new(id).unwrap();
     world
         .hub
-        .move_stream(&operator, &stream, StreamState::Paused, None)
+        .set_stream_state(&operator, &stream, StreamState::Paused, None)
         .await
         .unwrap();
     for (method, params) in [("stream.message", &say), ("stream.chunk", &chunk)] {
-        let (code, data) = world.fault(&token, method, params.clone()).await;
+        let (code, data) = world.call_error(&token, method, params.clone()).await;
         assert_eq!(code, codes::STREAM_ALREADY_CLOSED, "{method}");
         assert_eq!(data["currentStatus"], "PAUSED");
     }
@@ -54,7 +54,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
         ("stream.chunk", chunk),
         ("stream.end", end),
     ] {
-        let (code, data) = world.fault(&token, method, params).await;
+        let (code, data) = world.call_error(&token, method, params).await;
         assert_eq!(code, codes::STREAM_ALREADY_CLOSED, "{method}");
         assert_eq!(data["currentStatus"], "CLOSED");
     }
@@ -62,7 +62,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
 
 #[tokio::test]
 async fn whoever_was_not_invited_knows_of_no_stream() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let eve = world.token("eve").await;
     let started = world.call(&alice, "stream.start", json!(null)).await;
@@ -72,15 +72,15 @@ async fn whoever_was_not_invited_knows_of_no_stream() {
         for (method, params) in [
             (
                 "stream.message",
-                json!({"streamId": id, "message": text("x")}),
+                json!({"streamId": id, "message": user_message("x")}),
             ),
             (
                 "stream.chunk",
-                json!({"streamId": id, "chunk": text("x"), "sequence": 1}),
+                json!({"streamId": id, "chunk": user_message("x"), "sequence": 1}),
             ),
             ("stream.end", json!({"streamId": id})),
         ] {
-            let code = world.code(&eve, method, params).await;
+            let code = world.call_error_code(&eve, method, params).await;
             assert_eq!(code, codes::STREAM_NOT_FOUND, "{method} {id}");
         }
     }
@@ -88,26 +88,26 @@ async fn whoever_was_not_invited_knows_of_no_stream() {
 
 #[tokio::test]
 async fn what_is_said_on_a_stream_reaches_the_agent_and_its_answer_comes_back() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
-    let say = json!({"streamId": id, "message": text("ping")});
+    let say = json!({"streamId": id, "message": user_message("ping")});
     world.result(&token, "stream.message", say).await;
-    let (run, turn) = world.work().await;
+    let (run, turn) = world.claim_run().await;
     assert_eq!(turn.message.text(), "ping");
-    run.end(&turn, completed("pong")).await.unwrap();
+    run.complete(&turn, completed("pong")).await.unwrap();
     let channel = [STREAM_CHANNEL.to_owned()];
     let hold = Duration::from_secs(60);
-    while let [entry] = &*world.hub.take_out(&channel, hold, 1).await.unwrap() {
-        world.hub.carry_to_stream(entry).await.unwrap();
-        world.hub.arrived(entry).await.unwrap();
+    while let [entry] = &*world.hub.lease_entries(&channel, hold, 1).await.unwrap() {
+        world.hub.deliver_to_stream(entry).await.unwrap();
+        world.hub.mark_delivered(entry).await.unwrap();
     }
     world
         .result(&token, "stream.end", json!({"streamId": id}))
         .await;
     let path = format!("/streams/{id}/events");
-    let heard = world.watch(&path, &token, None).await.rest().await;
+    let heard = world.watch(&path, &token, None).await.remaining().await;
     let chunks: Vec<String> = heard
         .iter()
         .filter(|sent| sent.method == "stream.chunk")

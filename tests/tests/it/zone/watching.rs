@@ -1,13 +1,13 @@
 //! Watching by SSE and by WebSocket: without a gap, without repetition, and only what is one's own.
 
-use super::{Events, Setup, World, completed, text};
+use super::{SseReader, ZoneFixture, ZoneFixtureOptions, completed, user_message};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use interzone_edge::budget::{MemoryBudget, Shares};
 use interzone_edge::limits::HttpLimits;
-use interzone_hub::{Outcome, Output};
+use interzone_hub::{TurnOutcome, TurnOutput};
 use interzone_protocol::acp::{Scope, codes};
 use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part};
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
-async fn kinds(events: Events) -> Vec<String> {
-    let all = events.rest().await;
-    let kind = |sent: &super::Sent| {
+async fn kinds(events: SseReader) -> Vec<String> {
+    let all = events.remaining().await;
+    let kind = |sent: &super::SseNotification| {
         let event = sent.params["event"].as_str().unwrap_or(&sent.method);
         let id = sent.id.map_or("-".to_owned(), |id| id.to_string());
         format!("{id} {event}")
@@ -29,16 +29,16 @@ async fn kinds(events: Events) -> Vec<String> {
 
 #[tokio::test]
 async fn a_task_is_watched_from_its_beginning_to_its_end() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let path = format!("/tasks/{id}/events");
     let live = tokio::spawn(kinds(world.watch(&path, &token, None).await));
-    let (run, turn) = world.work().await;
+    let (run, turn) = world.claim_run().await;
     run.status("thinking").await.unwrap();
     let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "r").with_part(Part::text("x"));
     run.artifact(artifact, false, true).await.unwrap();
-    run.end(&turn, completed("done")).await.unwrap();
+    run.complete(&turn, completed("done")).await.unwrap();
     let all = [
         "1 STATUS_CHANGE",
         "2 STATUS_CHANGE",
@@ -60,21 +60,24 @@ async fn a_task_is_watched_from_its_beginning_to_its_end() {
 
 #[tokio::test]
 async fn notifications_carry_what_they_are_about() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
-    let (run, turn) = world.work().await;
-    run.end(&turn, Outcome::InputRequired(Message::agent_text("which?")))
-        .await
-        .unwrap();
-    let more = json!({"taskId": id, "message": text("this")});
+    let id = world.create_task(&token).await;
+    let (run, turn) = world.claim_run().await;
+    run.complete(
+        &turn,
+        TurnOutcome::InputRequired(Message::agent_text("which?")),
+    )
+    .await
+    .unwrap();
+    let more = json!({"taskId": id, "message": user_message("this")});
     world.result(&token, "tasks.send", more).await;
-    let (run, turn) = world.work().await;
-    run.end(&turn, completed("done")).await.unwrap();
+    let (run, turn) = world.claim_run().await;
+    run.complete(&turn, completed("done")).await.unwrap();
     let all = world
         .watch(&format!("/tasks/{id}/events"), &token, None)
         .await
-        .rest()
+        .remaining()
         .await;
     for sent in &all {
         assert_eq!(sent.params["taskId"], *id);
@@ -109,17 +112,19 @@ async fn notifications_carry_what_they_are_about() {
 
 #[tokio::test]
 async fn growing_text_is_seen_live_and_once() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let path = format!("/tasks/{id}/events");
-    let (run, turn) = world.work().await;
+    let (run, turn) = world.claim_run().await;
     let mut live = world.watch(&path, &token, Some(2)).await;
     let written = async {
         for word in ["one ", "two ", "three"] {
             run.text(word).await.unwrap();
         }
-        run.end(&turn, completed("one two three")).await.unwrap();
+        run.complete(&turn, completed("one two three"))
+            .await
+            .unwrap();
     };
     let seen = async {
         let mut text = String::new();
@@ -137,7 +142,7 @@ async fn growing_text_is_seen_live_and_once() {
 
 #[tokio::test]
 async fn a_stream_is_heard_by_all_who_take_part() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let bob = world.token("bob").await;
     let started = world
@@ -145,9 +150,10 @@ async fn a_stream_is_heard_by_all_who_take_part() {
         .await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
     let path = format!("/streams/{id}/events");
-    let heard = tokio::spawn(world.watch(&path, &bob, None).await.rest());
+    let heard = tokio::spawn(world.watch(&path, &bob, None).await.remaining());
     for n in 1..=3 {
-        let chunk = json!({"streamId": id, "chunk": text("x"), "sequence": n, "isLast": n == 3});
+        let chunk =
+            json!({"streamId": id, "chunk": user_message("x"), "sequence": n, "isLast": n == 3});
         world.result(&alice, "stream.chunk", chunk).await;
     }
     world
@@ -185,11 +191,11 @@ async fn a_stream_is_heard_by_all_who_take_part() {
 
 #[tokio::test]
 async fn only_those_watch_who_may() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let eve = world.token("eve").await;
     let weak = world.token_with("weak", &["acp:agent:identify"]).await;
-    let task = world.create(&alice).await;
+    let task = world.create_task(&alice).await;
     let started = world.result(&alice, "stream.start", json!({})).await;
     let stream = started["stream"]["streamId"].as_str().unwrap();
     for (path, unknown) in [
@@ -209,7 +215,7 @@ async fn only_those_watch_who_may() {
             let (got, headers, body) = world.get(&path, token.map(|token| &**token)).await;
             assert_eq!(got, status, "{path} {body}");
             let answer: Value = serde_json::from_str(&body).unwrap();
-            assert_eq!(super::code_of(&answer), code);
+            assert_eq!(super::error_code(&answer), code);
             assert_eq!(headers["content-type"], "application/json");
         }
     }
@@ -224,16 +230,16 @@ async fn only_those_watch_who_may() {
 #[tokio::test]
 async fn one_principal_has_so_many_watches_and_no_more() {
     let limits = HttpLimits {
-        watches: 2,
+        watches_per_principal: 2,
         ..HttpLimits::default()
     };
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let (alice, bob) = (world.token("alice").await, world.token("bob").await);
-    let task = world.create(&alice).await;
+    let task = world.create_task(&alice).await;
     let path = format!("/tasks/{task}/events");
     let started = world.result(&alice, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap();
@@ -242,12 +248,12 @@ async fn one_principal_has_so_many_watches_and_no_more() {
     let (status, _, body) = world.get(&path, Some(&alice)).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{body}");
     let answer: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(super::code_of(&answer), codes::RATE_LIMITED);
+    assert_eq!(super::error_code(&answer), codes::RATE_LIMITED);
     assert_eq!(answer["error"]["data"]["limit"], 2);
     let refused = open_socket(&world, &alice, id).await.unwrap_err();
     assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
     // Others have their own.
-    let other = world.create(&bob).await;
+    let other = world.create_task(&bob).await;
     world
         .watch(&format!("/tasks/{other}/events"), &bob, None)
         .await;
@@ -258,7 +264,7 @@ async fn one_principal_has_so_many_watches_and_no_more() {
 
 /// A stream's socket, or why there is none.
 async fn open_socket(
-    world: &World,
+    world: &ZoneFixture,
     token: &str,
     id: &str,
 ) -> Result<WebSocketStream<DuplexStream>, StatusCode> {
@@ -275,37 +281,36 @@ async fn open_socket(
 }
 
 /// A stream on which something of so many bytes was said, after as many small things.
-async fn stream_with(world: &World, token: &str, small: usize, bytes: usize) -> String {
+async fn stream_with(world: &ZoneFixture, token: &str, small: usize, bytes: usize) -> String {
     let started = world.result(token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap();
     for sequence in 1..=small + 1 {
         let length = if sequence > small { bytes } else { 1 };
-        let chunk =
-            json!({"streamId": id, "chunk": text(&"x".repeat(length)), "sequence": sequence});
+        let chunk = json!({"streamId": id, "chunk": user_message(&"x".repeat(length)), "sequence": sequence});
         world.result(token, "stream.chunk", chunk).await;
     }
     id.to_owned()
 }
 
 /// A zone with memory for one answer of 200 kB.
-async fn narrow_world() -> World {
+async fn narrow_world() -> ZoneFixture {
     let shares = Shares {
         address: 1,
         principal: 1,
     };
     let limits = HttpLimits {
-        answers: MemoryBudget::with_shares(400_000, shares),
+        response_memory: MemoryBudget::with_shares(400_000, shares),
         ..HttpLimits::default()
     };
-    World::with(Setup {
+    ZoneFixture::with_options(ZoneFixtureOptions {
         limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await
 }
 
 /// The body of a watch, and its first large piece, which is being sent for as long as it is kept.
-async fn sending(world: &World, token: &str, id: &str) -> (Bytes, impl Sized + use<>) {
+async fn sending(world: &ZoneFixture, token: &str, id: &str) -> (Bytes, impl Sized + use<>) {
     let request = Request::get(format!("/streams/{id}/events"))
         .header("authorization", format!("Bearer {token}"))
         .body(Full::default())
@@ -336,7 +341,7 @@ async fn watch_without_memory_for_its_event_ends_and_is_resumed() {
     let ended = tokio::time::timeout(patience, world.get(&path, Some(&token))).await;
     let (status, _, body) = ended.expect("the watch ends");
     assert_eq!(status, StatusCode::OK);
-    let end = "retry: 5000\n: too much is being sent at this moment; come back\n\n";
+    let end = "retry: 5000\n: too much is being sent; reconnect later\n\n";
     assert!(body.ends_with(end), "{}", body.len());
     assert!(body.contains("id: 2\n") && !body.contains("id: 3\n"));
 
@@ -381,19 +386,20 @@ async fn socket_without_memory_for_its_event_is_closed_and_a_large_one_arrives_w
 #[tokio::test]
 async fn messages_on_sockets_share_the_room_of_bodies() {
     let limits = HttpLimits {
-        bodies: MemoryBudget::new(200_000),
+        body_memory: MemoryBudget::new(200_000),
         ..HttpLimits::default()
     };
-    let world = World::with(Setup {
+    let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits,
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap();
     let call = |length: usize| {
-        let chunk = json!({"streamId": id, "chunk": text(&"x".repeat(length)), "sequence": 1});
+        let chunk =
+            json!({"streamId": id, "chunk": user_message(&"x".repeat(length)), "sequence": 1});
         json!({"jsonrpc": "2.0", "id": 1, "method": "stream.chunk", "params": chunk}).to_string()
     };
     let (mut sink, mut stream) = open_socket(&world, &token, id).await.unwrap().split();
@@ -428,21 +434,21 @@ async fn messages_on_sockets_share_the_room_of_bodies() {
 
 #[tokio::test]
 async fn a_closing_zone_ends_its_watches() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let watch = world
         .watch(&format!("/tasks/{id}/events"), &token, Some(1))
         .await;
     world.stop.cancel();
-    assert!(watch.rest().await.is_empty());
+    assert!(watch.remaining().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_watch_gives_signs_of_life_and_ends_with_its_token() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let mut watch = world
         .watch(&format!("/tasks/{id}/events"), &token, Some(1))
         .await;
@@ -457,18 +463,18 @@ async fn an_idle_watch_gives_signs_of_life_and_ends_with_its_token() {
         "every 15 of 900 s, not {beats} times"
     );
     assert!(
-        said.ends_with(": the token has expired; come back with a new one\n\n"),
+        said.ends_with(": the token has expired; reconnect with a new one\n\n"),
         "{said}"
     );
 }
 
 #[tokio::test]
 async fn a_socket_carries_calls_in_and_chunks_out() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
-    let chunk = |n: u64| json!({"streamId": id, "chunk": text("x"), "sequence": n});
+    let chunk = |n: u64| json!({"streamId": id, "chunk": user_message("x"), "sequence": n});
     world.result(&token, "stream.chunk", chunk(1)).await;
     world.result(&token, "stream.chunk", chunk(2)).await;
     let mut request = format!("ws://zone.test/streams/{id}?after=2")
@@ -503,7 +509,7 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
     assert_eq!(sequences, [2, 3]);
     assert_eq!(answers[0]["result"]["type"], "notification");
     assert_eq!(
-        super::code_of(&answers[1]),
+        super::error_code(&answers[1]),
         interzone_jsonrpc::ErrorCode::PARSE_ERROR
     );
     assert_eq!(answers.len(), 2);
@@ -512,7 +518,7 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
 
 #[tokio::test]
 async fn an_event_is_written_once_for_all_who_watch() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
@@ -521,7 +527,7 @@ async fn an_event_is_written_once_for_all_who_watch() {
     for _ in 0..200 {
         watches.push(world.watch(&path, &token, Some(1)).await);
     }
-    let chunk = json!({"streamId": id, "chunk": text("x"), "sequence": 1});
+    let chunk = json!({"streamId": id, "chunk": user_message("x"), "sequence": 1});
     world.result(&token, "stream.chunk", chunk).await;
     let mut pieces = Vec::new();
     for watch in &mut watches {
@@ -534,7 +540,7 @@ async fn an_event_is_written_once_for_all_who_watch() {
 
 #[tokio::test]
 async fn a_token_that_was_taken_back_ends_what_it_opened() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let all = Scope::ALL.map(|scope| scope.name());
     let (token, secret) = world.token_and_secret("alice", &all).await;
     let other = world.token("bob").await;
@@ -562,10 +568,10 @@ async fn a_token_that_was_taken_back_ends_what_it_opened() {
     };
     assert_eq!(closed, 4401);
     // The call was not made: the stream still takes words, and they are not for the watcher.
-    let chunk = json!({"streamId": id, "chunk": text("secret"), "sequence": 1});
+    let chunk = json!({"streamId": id, "chunk": user_message("secret"), "sequence": 1});
     world.result(&other, "stream.chunk", chunk).await;
     let last = watch.data.next().await.unwrap();
-    let told = b": the token is not good any more; come back with a new one\n\n";
+    let told = b": the token is no longer valid; reconnect with a new one\n\n";
     assert_eq!(*last, *told);
     assert!(watch.data.next().await.is_none());
 }

@@ -1,8 +1,8 @@
 //! Webhooks: what is sent, to whom, how often, and what becomes of what does not arrive.
 
-use super::{Setup, World, completed, text};
-use interzone_execution::webhooks::{CHANNEL, WebhookCarrier};
-use interzone_execution::workers::{Carried, Carrier};
+use super::{ZoneFixture, ZoneFixtureOptions, completed, user_message};
+use interzone_execution::webhooks::{WEBHOOK_CHANNEL, WebhookDelivery};
+use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome};
 use interzone_hub::RetryPolicy;
 use interzone_hub::ports::DeadLetterQuery;
 use interzone_jsonrpc::ErrorCode;
@@ -70,15 +70,15 @@ impl Receiver {
     }
 }
 
-async fn world(receiver: &Receiver) -> World {
-    World::with(Setup {
+async fn world(receiver: &Receiver) -> ZoneFixture {
+    ZoneFixture::with_options(ZoneFixtureOptions {
         allow: vec![format!("127.0.0.1:{}", receiver.port)],
-        ..Setup::default()
+        ..ZoneFixtureOptions::default()
     })
     .await
 }
 
-async fn subscribe(world: &World, token: &str, id: &str, url: &str, events: Value) -> String {
+async fn subscribe(world: &ZoneFixture, token: &str, id: &str, url: &str, events: Value) -> String {
     let params = json!({"taskId": id, "callbackUrl": url, "events": events});
     let result = world.result(token, "tasks.subscribe", params).await;
     assert_eq!(result["type"], "subscription");
@@ -89,48 +89,50 @@ async fn subscribe(world: &World, token: &str, id: &str, url: &str, events: Valu
 
 /// Five tries, one right after another.
 const RETRY: RetryPolicy = RetryPolicy {
-    first: Duration::ZERO,
-    longest: Duration::ZERO,
-    attempts: 5,
+    initial_delay: Duration::ZERO,
+    max_delay: Duration::ZERO,
+    max_attempts: 5,
 };
 
 /// Carries the entry that is due; tells whether it arrived.
-async fn carry(world: &World) -> bool {
+async fn carry(world: &ZoneFixture) -> bool {
     let hold = Duration::from_secs(60);
     let entries = world
         .hub
-        .take_out(&[CHANNEL.to_owned()], hold, 1)
+        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], hold, 1)
         .await
         .unwrap();
     assert_eq!(entries.len(), 1, "one entry should be due");
-    let carrier = WebhookCarrier {
+    let carrier = WebhookDelivery {
         egress: world.egress.clone(),
         secret: Some("s3cret".to_owned().into()),
-        bare: false,
+        params_only: false,
     };
-    match carrier.carry(&world.hub, &entries[0]).await.unwrap() {
-        Carried::Arrived => world.hub.arrived(&entries[0]).await.unwrap(),
-        Carried::Failed {
-            why,
-            wait,
-            may_help,
+    match carrier.deliver(&world.hub, &entries[0]).await.unwrap() {
+        DeliveryOutcome::Delivered => world.hub.mark_delivered(&entries[0]).await.unwrap(),
+        DeliveryOutcome::Failed {
+            reason: why,
+            retry_after: wait,
+            is_retryable: may_help,
         } => {
             let settled = world
                 .hub
-                .did_not_arrive(&entries[0], &RETRY, &why, wait, may_help)
+                .mark_failed(&entries[0], &RETRY, &why, wait, may_help)
                 .await;
             assert!(settled.unwrap());
             false
         }
-        Carried::Settled { arrived } => arrived,
+        DeliveryOutcome::Recorded {
+            is_delivered: arrived,
+        } => arrived,
     }
 }
 
-async fn nothing_is_due(world: &World) -> bool {
+async fn nothing_is_due(world: &ZoneFixture) -> bool {
     let hold = Duration::from_secs(60);
     let entries = world
         .hub
-        .take_out(&[CHANNEL.to_owned()], hold, 1)
+        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], hold, 1)
         .await
         .unwrap();
     entries.is_empty()
@@ -141,12 +143,12 @@ async fn the_end_of_a_task_is_told_as_both_its_events_and_never_twice() {
     let receiver = Receiver::new().await;
     let world = world(&receiver).await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
-    let (run, turn) = world.work().await;
+    let id = world.create_task(&token).await;
+    let (run, turn) = world.claim_run().await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     let events = json!(["STATUS_CHANGE", "COMPLETED", "COMPLETED"]);
     let subscription = subscribe(&world, &token, &id, &url, events).await;
-    run.end(&turn, completed("done")).await.unwrap();
+    run.complete(&turn, completed("done")).await.unwrap();
 
     // The first notification arrives, the second does not: only the second comes again.
     let (arrived, (first, second)) = tokio::join!(carry(&world), async {
@@ -196,17 +198,17 @@ async fn a_subscription_hears_what_it_wants_until_it_ends() {
     let receiver = Receiver::new().await;
     let world = world(&receiver).await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     let wants = json!(["NEW_MESSAGE", "FAILED"]);
     let subscription = subscribe(&world, &token, &id, &url, wants).await;
-    let more = json!({"taskId": id, "message": text("more")});
+    let more = json!({"taskId": id, "message": user_message("more")});
     world.result(&token, "tasks.send", more.clone()).await;
     let (arrived, came) = tokio::join!(carry(&world), receiver.take("200 OK"));
     assert!(arrived);
     assert_eq!(came.params()["data"]["parts"][0]["content"], "more");
     // A change of status that is not wanted is an entry, but nothing that is sent.
-    let (run, _turn) = world.work().await;
+    let (run, _turn) = world.claim_run().await;
     assert!(carry(&world).await);
     drop(run);
     world.result(&token, "tasks.send", more).await;
@@ -226,7 +228,7 @@ async fn a_receiver_that_is_gone_for_good_is_asked_no_more() {
     let receiver = Receiver::new().await;
     let world = world(&receiver).await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     subscribe(&world, &token, &id, &url, json!(null)).await;
     world
@@ -247,7 +249,7 @@ async fn five_tries_and_then_it_is_a_dead_letter() {
     let receiver = Receiver::new().await;
     let world = world(&receiver).await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     subscribe(&world, &token, &id, &url, json!(null)).await;
     world
@@ -265,9 +267,9 @@ async fn five_tries_and_then_it_is_a_dead_letter() {
 
 #[tokio::test]
 async fn addresses_inside_are_refused_in_every_spelling() {
-    let world = World::new().await;
+    let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let id = world.create(&token).await;
+    let id = world.create_task(&token).await;
     for url in [
         "http://example.com/",
         "https://localhost/",
@@ -286,7 +288,7 @@ async fn addresses_inside_are_refused_in_every_spelling() {
         "",
     ] {
         let params = json!({"taskId": id, "callbackUrl": url});
-        let (code, data) = world.fault(&token, "tasks.subscribe", params).await;
+        let (code, data) = world.call_error(&token, "tasks.subscribe", params).await;
         assert_eq!(code, ErrorCode::INVALID_PARAMS, "{url}");
         assert_eq!(data["field"], "params.callbackUrl");
         assert!(!data["expected"].as_str().unwrap().is_empty());

@@ -1,24 +1,30 @@
-//! The requirements (FR) and success criteria (SC) of the founding specification, each by its name.
+//! The requirements (FR) and success criteria (SC) of the founding specification, each by its number.
 
-use super::{BOT_TOKEN, Setup, World, actor, call, checked, demo, params, params_with};
+use super::{
+    BOT_TOKEN, ZoneFixture, ZoneSetup, call_object, check_response, demo_agent, params,
+    params_with, scripted_agent,
+};
 use http::StatusCode;
-use interzone_hub::{AgentError, Outcome, failure};
+use interzone_hub::{AgentError, TurnOutcome, failure_message};
 use interzone_jsonrpc::{MethodName, Parsed, Policy, RawJson, Request, parse};
-use interzone_protocol::JsonRpcDoor;
+use interzone_protocol::SharedEndpointPolicy;
 use interzone_protocol::vocab::Message;
-use interzone_protocol::zone::{Attachment, ErrorWord, ExecuteTaskParams, MessageKey};
+use interzone_protocol::zone::{Attachment, ErrorReason, ExecuteTaskParams, UserMessageKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Fails as it is told.
-fn failing() -> Arc<dyn interzone_hub::Agent> {
-    actor("failing", |turn, _| async move {
+/// Agent that fails as its message says.
+fn failing_agent() -> Arc<dyn interzone_hub::Agent> {
+    scripted_agent("failing", |turn, _| async move {
         let text = turn.message.text();
-        let (kind, word) = text.split_once(' ').unwrap_or((&text, ""));
+        let (kind, code) = text.split_once(' ').unwrap_or((&text, ""));
         match kind {
-            "word" => Ok(Outcome::Failed(failure(word, "In public words."))),
-            "failed" => Ok(Outcome::Failed(Message::agent_text("In public words."))),
-            "rejected" => Ok(Outcome::Rejected(None)),
+            "word" => Ok(TurnOutcome::Failed(failure_message(
+                code,
+                "In public words.",
+            ))),
+            "failed" => Ok(TurnOutcome::Failed(Message::agent_text("In public words."))),
+            "rejected" => Ok(TurnOutcome::Rejected(None)),
             "broken" => Err(AgentError {
                 code: "agent_broke",
                 detail: "SECRET internals".to_owned(),
@@ -28,19 +34,19 @@ fn failing() -> Arc<dyn interzone_hub::Agent> {
     })
 }
 
-async fn failing_world() -> World {
-    World::with(Setup {
-        agents: vec![failing()],
-        ..Setup::default()
+async fn zone_with_failing_agent() -> ZoneFixture {
+    ZoneFixture::with_setup(ZoneSetup {
+        agents: vec![failing_agent()],
+        ..ZoneSetup::default()
     })
     .await
 }
 
 #[tokio::test]
-async fn fr_001_a_call_is_a_json_rpc_request_and_nothing_else_is_taken() {
-    let world = World::new().await;
+async fn fr_001_only_json_rpc_requests_are_accepted() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
-    let good = call(
+    let good = call_object(
         &json!("5f0f0a5c-8f0a-4c1e-9d59-000000000001"),
         &params("echo hi"),
     );
@@ -50,7 +56,7 @@ async fn fr_001_a_call_is_a_json_rpc_request_and_nothing_else_is_taken() {
         let mut bad = good.clone();
         bad.as_object_mut().unwrap().remove(member);
         let (status, _, body) = world.post(&token, bad.to_string()).await;
-        let answer = checked(serde_json::from_str(&body).unwrap());
+        let answer = check_response(serde_json::from_str(&body).unwrap());
         assert_eq!(status, StatusCode::BAD_REQUEST, "without {member}");
         assert_eq!(answer["error"]["code"], -32600);
         assert_eq!(answer["id"], Value::Null);
@@ -58,17 +64,17 @@ async fn fr_001_a_call_is_a_json_rpc_request_and_nothing_else_is_taken() {
 }
 
 #[tokio::test]
-async fn fr_002_and_sc_002_every_answer_is_a_json_rpc_response() {
-    let world = World::new().await;
+async fn fr_002_sc_002_every_response_is_json_rpc() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
     for body in [
-        call(&json!(1), &params("echo hi")).to_string(),
-        call(&json!("a"), &params("fail")).to_string(),
-        call(&json!(null), &params("file csv a,b")).to_string(),
-        call(&json!(2), &json!([])).to_string(),
-        call(&json!(3), &json!(null)).to_string(),
-        call(&json!(1.5), &params("x")).to_string(),
-        call(&json!({}), &params("x")).to_string(),
+        call_object(&json!(1), &params("echo hi")).to_string(),
+        call_object(&json!("a"), &params("fail")).to_string(),
+        call_object(&json!(null), &params("file csv a,b")).to_string(),
+        call_object(&json!(2), &json!([])).to_string(),
+        call_object(&json!(3), &json!(null)).to_string(),
+        call_object(&json!(1.5), &params("x")).to_string(),
+        call_object(&json!({}), &params("x")).to_string(),
         r#"{"jsonrpc":"2.0","id":1,"method":"get_task_result"}"#.to_owned(),
         r#"{"jsonrpc":"2.0","id":1,"method":"get_agent_card"}"#.to_owned(),
         r#"{"jsonrpc":"2.0","id":1,"method":"cancel_task","params":{"task_id":7}}"#.to_owned(),
@@ -83,16 +89,16 @@ async fn fr_002_and_sc_002_every_answer_is_a_json_rpc_response() {
         let Parsed::One(Ok(interzone_jsonrpc::Message::Response(_))) = parsed else {
             panic!("{body}: {answer}");
         };
-        checked(serde_json::from_str(&answer).unwrap());
+        check_response(serde_json::from_str(&answer).unwrap());
     }
 }
 
 #[tokio::test]
-async fn fr_003_what_is_no_valid_request_gets_an_error() {
-    let world = World::new().await;
+async fn fr_003_invalid_requests_get_an_error() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
     let method = |name: &str| json!({"jsonrpc": "2.0", "id": "i", "method": name});
-    for (body, status, code, id, word) in [
+    for (body, status, code, id, error_code) in [
         (
             "{\"jsonrpc\"".to_owned(),
             400,
@@ -172,32 +178,32 @@ async fn fr_003_what_is_no_valid_request_gets_an_error() {
             "invalid_params",
         ),
     ] {
-        let (told, _, answer) = world.post(&token, body.clone()).await;
-        let answer = checked(serde_json::from_str(&answer).unwrap());
+        let (http_status, _, answer) = world.post(&token, body.clone()).await;
+        let answer = check_response(serde_json::from_str(&answer).unwrap());
         let error = &answer["error"];
         assert_eq!(
             (
-                told.as_u16(),
+                http_status.as_u16(),
                 &error["code"],
                 &answer["id"],
                 &error["data"]["error_code"]
             ),
-            (status, &json!(code), &id, &json!(word)),
+            (status, &json!(code), &id, &json!(error_code)),
             "{body}: {answer}"
         );
     }
     let (_, data) = world
-        .fault(&token, "execute_task", json!({"text": " "}))
+        .call_expecting_error(&token, "execute_task", json!({"text": " "}))
         .await;
     assert_eq!(data["missing"], json!(["channel", "text", "bot_token"]));
 }
 
 #[tokio::test]
-async fn fr_004_work_that_fails_is_an_error_with_a_code_of_the_contract() {
-    let world = failing_world().await;
+async fn fr_004_failed_tasks_return_codes_of_the_contract() {
+    let world = zone_with_failing_agent().await;
     let token = world.token("vz").await;
     let public = Some("In public words.");
-    for (text, code, word, detail) in [
+    for (text, code, error_code, detail) in [
         ("failed", -32000, "agent_failed", public),
         ("rejected", -32000, "agent_rejected", None),
         ("broken", -32000, "agent_failed", None),
@@ -267,20 +273,20 @@ async fn fr_004_work_that_fails_is_an_error_with_a_code_of_the_contract() {
         ),
         ("word poll_error", -32000, "poll_error", public),
     ] {
-        let call = call(&json!(text), &params(text)).to_string();
+        let call = call_object(&json!(text), &params(text)).to_string();
         let (status, _, body) = world.post(&token, call).await;
         assert_eq!(status, StatusCode::OK);
-        let answer = checked(serde_json::from_str(&body).unwrap());
+        let answer = check_response(serde_json::from_str(&body).unwrap());
         let error = &answer["error"];
         assert_eq!(
             (&error["code"], &error["data"]["error_code"], &answer["id"]),
-            (&json!(code), &json!(word), &json!(text))
+            (&json!(code), &json!(error_code), &json!(text))
         );
         assert_eq!(error["data"]["detail"].as_str(), detail, "{answer}");
         assert!(!body.contains("SECRET"), "{body}");
-        // The same when it is asked for later.
+        // `get_task_result` returns the same.
         let task = &error["data"]["task_id"];
-        let later = world.outcome(&token, task).await;
+        let later = world.wait_for_result(&token, task).await;
         assert_eq!(
             (&later["status"], &later["error"]),
             (&json!("failed"), error)
@@ -289,8 +295,8 @@ async fn fr_004_work_that_fails_is_an_error_with_a_code_of_the_contract() {
 }
 
 #[tokio::test]
-async fn fr_005_ids_come_back_bit_for_bit() {
-    let world = World::new().await;
+async fn fr_005_ids_are_echoed_byte_for_byte() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
     for id in [
         r#""5F0F0A5C-8f0a-4c1e-9d59-00000000000a""#,
@@ -316,20 +322,20 @@ async fn fr_005_ids_come_back_bit_for_bit() {
 }
 
 #[tokio::test]
-async fn fr_006_and_sc_003_whatever_comes_there_is_something_to_tell_the_user() {
-    let world = World::with(Setup {
-        agents: vec![demo(), failing()],
+async fn fr_006_sc_003_every_outcome_has_a_user_message() {
+    let world = ZoneFixture::with_setup(ZoneSetup {
+        agents: vec![demo_agent(), failing_agent()],
         channels: vec![("C-failing", "failing")],
-        ..Setup::default()
+        ..ZoneSetup::default()
     })
     .await;
     let token = world.token("vz").await;
-    // An ordinary question gets an ordinary answer.
-    let asked = params_with(
+    // A successful call returns the answer and echoes its context.
+    let params = params_with(
         "echo hello",
         &json!({"thread_ts": "17.1", "correlation_id": "c-1"}),
     );
-    let answer = world.call(&token, "execute_task", asked).await;
+    let answer = world.call(&token, "execute_task", params).await;
     let result = &answer["result"];
     assert_eq!(result["status"], "success");
     assert_eq!(result["response_text"], "hello");
@@ -341,54 +347,74 @@ async fn fr_006_and_sc_003_whatever_comes_there_is_something_to_tell_the_user() 
         ),
         (&json!("C1"), &json!("17.1"), &json!("c-1"))
     );
-    // And everything that goes wrong has a key by which words are found, and it is the right one.
+    // Every failure has the right key of a message for the user.
     for (text, channel, key) in [
-        ("", "C1", MessageKey::AskSomething),
-        ("fail", "C1", MessageKey::Generic),
-        ("word bedrock_timeout", "C-failing", MessageKey::ModelSlow),
-        ("word bedrock_throttling", "C-failing", MessageKey::Busy),
+        ("", "C1", UserMessageKey::AskSomething),
+        ("fail", "C1", UserMessageKey::Generic),
+        (
+            "word bedrock_timeout",
+            "C-failing",
+            UserMessageKey::ModelSlow,
+        ),
+        ("word bedrock_throttling", "C-failing", UserMessageKey::Busy),
         (
             "word bedrock_access_denied",
             "C-failing",
-            MessageKey::AskAdmin,
+            UserMessageKey::AskAdmin,
         ),
         (
             "word invalid_response",
             "C-failing",
-            MessageKey::UnexpectedReply,
+            UserMessageKey::UnexpectedReply,
         ),
         (
             "word download_failed",
             "C-failing",
-            MessageKey::AttachmentNotFetched,
+            UserMessageKey::AttachmentNotFetched,
         ),
-        ("word file_too_large", "C-failing", MessageKey::FileTooLarge),
+        (
+            "word file_too_large",
+            "C-failing",
+            UserMessageKey::FileTooLarge,
+        ),
         (
             "word unsupported_type",
             "C-failing",
-            MessageKey::UnsupportedFormat,
+            UserMessageKey::UnsupportedFormat,
         ),
-        ("word file_encrypted", "C-failing", MessageKey::Unreadable),
-        ("word tool_failure", "C-failing", MessageKey::FileNotMade),
-        ("panic", "C-failing", MessageKey::Generic),
+        (
+            "word file_encrypted",
+            "C-failing",
+            UserMessageKey::Unreadable,
+        ),
+        (
+            "word tool_failure",
+            "C-failing",
+            UserMessageKey::FileNotMade,
+        ),
+        ("panic", "C-failing", UserMessageKey::Generic),
     ] {
         let params = params_with(text, &json!({"channel": channel}));
-        let (_, data) = world.fault(&token, "execute_task", params).await;
-        let word = ErrorWord::from_name(data["error_code"].as_str().unwrap()).unwrap();
-        assert_eq!(word.message_key(), key, "{text}");
+        let (_, data) = world
+            .call_expecting_error(&token, "execute_task", params)
+            .await;
+        let reason = ErrorReason::from_name(data["error_code"].as_str().unwrap()).unwrap();
+        assert_eq!(reason.message_key(), key, "{text}");
     }
 }
 
 #[tokio::test]
-async fn fr_007_execute_task_and_its_companions_are_there() {
-    let world = World::new().await;
+async fn fr_007_execute_task_and_related_methods_exist() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
-    let result = world.ask(&token, "echo hi").await;
+    let result = world.execute_task(&token, "echo hi").await;
     assert_eq!(result["response_text"], "hi");
     let task = json!({"task_id": result["task_id"]});
     let later = world.call(&token, "get_task_result", task.clone()).await;
     assert_eq!(later["result"]["status"], "completed");
-    let (code, data) = world.fault(&token, "cancel_task", task).await;
+    let (code, data) = world
+        .call_expecting_error(&token, "cancel_task", task)
+        .await;
     assert_eq!(
         (code, &data["error_code"]),
         (-32000, &json!("task_finished"))
@@ -401,7 +427,7 @@ async fn fr_007_execute_task_and_its_companions_are_there() {
 }
 
 #[test]
-fn sc_001_what_our_types_write_is_a_request_that_our_door_takes() {
+fn sc_001_serialized_params_are_accepted_by_the_parser() {
     let mut all = ExecuteTaskParams::new("C1", "hello", BOT_TOKEN);
     all.attachments = Some(vec![Attachment {
         id: Some("F1".to_owned()),
@@ -413,14 +439,14 @@ fn sc_001_what_our_types_write_is_a_request_that_our_door_takes() {
     }]);
     all.correlation_id = Some("c-1".to_owned());
     for params in [ExecuteTaskParams::new("C1", "hello", BOT_TOKEN), all] {
-        let raw = RawJson::of(&params).unwrap();
+        let raw = RawJson::from_value(&params).unwrap();
         let method = MethodName::new("execute_task").unwrap();
         let mut bytes = Vec::new();
         Request::new("5f0f0a5c-8f0a-4c1e-9d59-00000000000b", method)
             .with_params(raw)
             .write_to(&mut bytes);
         let Parsed::One(Ok(interzone_jsonrpc::Message::Request(read))) =
-            parse(&bytes, &JsonRpcDoor)
+            parse(&bytes, &SharedEndpointPolicy)
         else {
             panic!("{}", String::from_utf8_lossy(&bytes));
         };
@@ -429,74 +455,80 @@ fn sc_001_what_our_types_write_is_a_request_that_our_door_takes() {
 }
 
 #[tokio::test]
-async fn sc_004_every_documented_error_has_a_code_and_a_message() {
-    let world = failing_world().await;
+async fn sc_004_every_documented_error_has_code_and_message() {
+    let world = zone_with_failing_agent().await;
     let token = world.token("vz").await;
-    let mut asked = 0;
-    for word in ErrorWord::ALL {
-        let text = format!("word {}", word.name());
+    let mut checked_count = 0;
+    for reason in ErrorReason::ALL {
+        let text = format!("word {}", reason.name());
         let answer = world.call(&token, "execute_task", params(&text)).await;
-        let error = &checked(answer)["error"];
+        let error = &check_response(answer)["error"];
         assert!(!error["message"].as_str().unwrap().is_empty());
-        asked += 1;
+        checked_count += 1;
     }
-    assert_eq!(asked, ErrorWord::ALL.len());
-    let none = world.token_with("nobody", &["acp:agent:identify"]).await;
-    for (token, status, code, word) in [
+    assert_eq!(checked_count, ErrorReason::ALL.len());
+    let unprivileged = world
+        .token_with_scopes("no-scopes", &["acp:agent:identify"])
+        .await;
+    for (token, status, code, error_code) in [
         ("rubbish", 401, -40007, "token_invalid"),
-        (&none, 403, -40008, "insufficient_scope"),
+        (&unprivileged, 403, -40008, "insufficient_scope"),
     ] {
         for method in ["execute_task", "get_task_result", "cancel_task"] {
             let call = json!({"jsonrpc": "2.0", "id": "x", "method": method});
-            let (told, headers, body) = world.post(token, call.to_string()).await;
-            let answer = checked(serde_json::from_str(&body).unwrap());
+            let (http_status, headers, body) = world.post(token, call.to_string()).await;
+            let answer = check_response(serde_json::from_str(&body).unwrap());
             assert_eq!(
-                (told.as_u16(), &answer["error"]["code"], &answer["id"]),
+                (
+                    http_status.as_u16(),
+                    &answer["error"]["code"],
+                    &answer["id"]
+                ),
                 (status, &json!(code), &json!("x"))
             );
-            assert_eq!(answer["error"]["data"]["error_code"], word);
+            assert_eq!(answer["error"]["data"]["error_code"], error_code);
             assert!(headers.contains_key("www-authenticate"));
         }
     }
 }
 
 #[tokio::test]
-async fn sc_005_pairs_of_request_and_response_are_found_by_their_ids() {
-    let world = World::new().await;
+async fn sc_005_requests_are_found_in_audit_log_by_id() {
+    let world = ZoneFixture::new().await;
     let token = world.token("vz").await;
     let id = "5f0f0a5c-8f0a-4c1e-9d59-00000000000c";
     let named =
         |text: &str, correlation: &str| params_with(text, &json!({"correlation_id": correlation}));
-    let body = call(&json!(id), &named("echo hi", "corr-1")).to_string();
+    let body = call_object(&json!(id), &named("echo hi", "corr-1")).to_string();
     let (_, headers, body) = world.post(&token, body).await;
     assert_eq!(headers["x-correlation-id"], "corr-1");
     let task = serde_json::from_str::<Value>(&body).unwrap()["result"]["task_id"].clone();
-    let body = call(&json!(7), &named("fail", "not well-formed\n")).to_string();
+    let body = call_object(&json!(7), &named("fail", "not well-formed\n")).to_string();
     let (_, headers, _) = world.post(&token, body).await;
     let generated = headers["x-correlation-id"].to_str().unwrap().to_owned();
     assert!(!generated.contains(' '));
-    let kept = world
+    let stored = world
         .hub
         .store()
         .task(&task.as_str().unwrap().parse().unwrap())
         .await;
-    let metadata = kept.unwrap().unwrap().metadata.unwrap();
+    let metadata = stored.unwrap().unwrap().metadata.unwrap();
     assert_eq!(
         metadata.as_str(),
         format!(r#"{{"zone":{{"channel":"C1","correlation_id":"corr-1","rpc_id":"{id}"}}}}"#)
     );
     let path = world.path("audit.log");
-    // What waits is written when the last who writes is gone.
-    let _folder = world.end().await;
+    // The audit log is flushed when its last writer is dropped.
+    let _folder = world.shut_down().await;
     let lines: Vec<Value> = std::fs::read_to_string(path)
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let by = |name: &str, value: &str| -> Vec<&Value> {
+    let lines_with = |name: &str, value: &str| -> Vec<&Value> {
         lines.iter().filter(|line| line[name] == value).collect()
     };
-    let (by_id, by_name) = (by("id", id), by("correlation", "corr-1"));
+    let (by_id, by_name) = (lines_with("id", id), lines_with("correlation", "corr-1"));
     assert_eq!(by_id, by_name);
     assert_eq!(by_id.len(), 1);
     assert_eq!(
@@ -507,7 +539,7 @@ async fn sc_005_pairs_of_request_and_response_are_found_by_their_ids() {
         ),
         (&json!("ok"), &task, &json!("execute_task"))
     );
-    let failed = by("correlation", &generated);
+    let failed = lines_with("correlation", &generated);
     assert_eq!(failed.len(), 1);
     assert_eq!(
         (&failed[0]["outcome"], &failed[0]["id"], &failed[0]["code"]),

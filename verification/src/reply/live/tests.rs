@@ -1,45 +1,48 @@
-//! Whether a reply is shown while it comes, and ends as it was meant.
+//! Tests of live replies.
 
 use super::*;
-use crate::reply::plan::{answered, failed};
-use crate::reply::tests::{Fault, Stage, answer, question, with_file};
+use crate::reply::plan::{plan_answer, plan_failure};
+use crate::reply::tests::{ReplyFixture, SlackFault, file_result, question, text_result};
 use crate::slack::ids::Ts;
-use interzone_protocol::zone::ErrorWord;
+use interzone_protocol::zone::ErrorReason;
 
-fn live(stage: &Stage, attempt: u32) -> Live {
+fn start_live(stage: &ReplyFixture, attempt: u32) -> LiveReply {
     stage
-        .desk
-        .live(&question(), &stage.at, Language::En, attempt)
+        .service
+        .start_live_reply(&question(), &stage.installation, Language::En, attempt)
 }
 
-/// Waits until Slack shows what is wanted.
-async fn until(stage: &Stage, wanted: impl Fn(&crate::reply::tests::World) -> bool) {
+/// Waits until the fake Slack satisfies a condition.
+async fn wait_until(
+    stage: &ReplyFixture,
+    condition: impl Fn(&crate::reply::tests::FakeThread) -> bool,
+) {
     let mut calls = stage.calls();
     loop {
-        if wanted(&stage.world()) {
+        if condition(&stage.thread()) {
             return;
         }
         calls.changed().await.unwrap();
     }
 }
 
-async fn finish(stage: &Stage, left: &Left, text: &str) {
-    let entries = answered(&question(), left, Language::En, &answer(text), &[]).unwrap();
-    stage.carry_all(entries).await;
+async fn deliver_answer(stage: &ReplyFixture, state: &LiveReplyState, text: &str) {
+    let entries = plan_answer(&question(), state, Language::En, &text_result(text), &[]).unwrap();
+    stage.deliver_all(entries).await;
 }
 
 #[tokio::test]
-async fn words_are_streamed_as_they_come_and_end_as_they_were_meant() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    live.text(", world");
-    until(&stage, |world| world.texts() == ["Hello, world"]).await;
-    live.text(" and all");
-    let left = live.left().await;
-    finish(&stage, &left, "Hello, world and all.").await;
-    let world = stage.world();
+async fn answer_is_streamed_and_finalized() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.push_text(", world");
+    wait_until(&stage, |world| world.texts() == ["Hello, world"]).await;
+    live.push_text(" and all");
+    let state = live.finish().await;
+    deliver_answer(&stage, &state, "Hello, world and all.").await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["Hello, world and all."]);
     assert_eq!(world.count("chat.startStream"), 1);
     assert_eq!(world.count("chat.update"), 0);
@@ -50,224 +53,231 @@ async fn words_are_streamed_as_they_come_and_end_as_they_were_meant() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_of_slack_before_the_first_text() {
-    let stage = Stage::new().await;
-    // The sign that it was received hangs, and holds nothing up.
-    stage.fault("reactions.add", Fault::HangsBefore);
-    let live = live(&stage, 1);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    assert_eq!(stage.world().count("conversations.replies"), 0);
-    assert_eq!(stage.world().count("assistant.threads.setStatus"), 0);
+async fn first_text_is_sent_without_waiting_for_reaction() {
+    let stage = ReplyFixture::new().await;
+    // The "received" reaction hangs and must not block the text.
+    stage.inject_fault("reactions.add", SlackFault::HangsBefore);
+    let live = start_live(&stage, 1);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    assert_eq!(stage.thread().count("conversations.replies"), 0);
+    assert_eq!(stage.thread().count("assistant.threads.setStatus"), 0);
 }
 
 #[tokio::test]
-async fn where_streams_are_refused_a_message_is_changed_and_that_is_remembered() {
-    let stage = Stage::new().await;
-    stage.fault("chat.startStream", Fault::Word("unknown_method"));
+async fn refused_stream_falls_back_to_edits_and_is_cached() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.startStream", SlackFault::ErrorCode("unknown_method"));
     for round in 1..=2 {
-        let live = live(&stage, 1);
-        live.text("Hello");
-        until(&stage, |world| world.texts().len() == round).await;
+        let live = start_live(&stage, 1);
+        live.push_text("Hello");
+        wait_until(&stage, |world| world.texts().len() == round).await;
         {
-            let world = stage.world();
-            assert_eq!(world.count("chat.startStream"), 1, "asked once an hour");
+            let world = stage.thread();
+            assert_eq!(world.count("chat.startStream"), 1, "cached for an hour");
             let message = &world.messages[round - 1];
-            assert!(message.has("actions"), "a button to stop it");
+            assert!(message.has_block("actions"), "stop button");
             assert!(message.metadata.is_some());
         }
-        live.text(", world");
-        until(&stage, |world| {
+        live.push_text(", world");
+        wait_until(&stage, |world| {
             world.messages[round - 1].text == "Hello, world"
         })
         .await;
-        let left = live.left().await;
-        finish(&stage, &left, "Hello, world.").await;
-        let world = stage.world();
+        let state = live.finish().await;
+        deliver_answer(&stage, &state, "Hello, world.").await;
+        let world = stage.thread();
         assert_eq!(world.messages[round - 1].text, "Hello, world.");
-        assert!(!world.messages[round - 1].has("actions"), "nothing to stop");
+        assert!(
+            !world.messages[round - 1].has_block("actions"),
+            "no stop button"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_fast_answer_is_one_post() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    let left = live.left().await;
-    assert_eq!(left, Left::nothing());
-    finish(&stage, &left, "Hello.").await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
-    assert_eq!(stage.world().count("chat.startStream"), 0);
+async fn fast_answer_is_posted_once() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    let state = live.finish().await;
+    assert_eq!(state, LiveReplyState::not_posted());
+    deliver_answer(&stage, &state, "Hello.").await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
+    assert_eq!(stage.thread().count("chat.startStream"), 0);
 }
 
 #[tokio::test]
-async fn too_many_additions_are_skipped_and_the_end_has_it_all() {
-    let stage = Stage::new().await;
-    stage.fault("chat.appendStream", Fault::Limited(3_000));
-    let live = live(&stage, 1);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    live.text(", world.");
-    until(&stage, |world| world.count("chat.appendStream") == 1).await;
-    let left = live.left().await;
-    finish(&stage, &left, "Hello, world.").await;
-    assert_eq!(stage.world().texts(), ["Hello, world."]);
+async fn rate_limited_append_is_included_in_final_text() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.appendStream", SlackFault::RateLimited(3_000));
+    let live = start_live(&stage, 1);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.push_text(", world.");
+    wait_until(&stage, |world| world.count("chat.appendStream") == 1).await;
+    let state = live.finish().await;
+    deliver_answer(&stage, &state, "Hello, world.").await;
+    assert_eq!(stage.thread().texts(), ["Hello, world."]);
 }
 
 #[tokio::test]
-async fn an_addition_whose_answer_is_lost_is_not_doubled() {
-    let stage = Stage::new().await;
-    stage.fault("chat.appendStream", Fault::Lost);
-    let live = live(&stage, 1);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    live.text(", world.");
-    until(&stage, |world| world.texts() == ["Hello, world."]).await;
-    let left = live.left().await;
-    finish(&stage, &left, "Hello, world.").await;
-    assert_eq!(stage.world().texts(), ["Hello, world."]);
+async fn append_with_lost_response_is_not_duplicated() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.appendStream", SlackFault::ResponseLost);
+    let live = start_live(&stage, 1);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    live.push_text(", world.");
+    wait_until(&stage, |world| world.texts() == ["Hello, world."]).await;
+    let state = live.finish().await;
+    deliver_answer(&stage, &state, "Hello, world.").await;
+    assert_eq!(stage.thread().texts(), ["Hello, world."]);
 }
 
 #[tokio::test]
-async fn a_beginning_whose_answer_is_lost_is_found_again() {
+async fn first_message_with_lost_response_is_found_again() {
     for refused in [false, true] {
-        let stage = Stage::new().await;
+        let stage = ReplyFixture::new().await;
         let method = if refused {
-            stage.fault("chat.startStream", Fault::Word("feature_not_enabled"));
+            stage.inject_fault(
+                "chat.startStream",
+                SlackFault::ErrorCode("feature_not_enabled"),
+            );
             "chat.postMessage"
         } else {
             "chat.startStream"
         };
-        stage.fault(method, Fault::Lost);
-        let live = live(&stage, 1);
-        live.text("Hel");
-        until(&stage, |world| world.texts() == ["Hel"]).await;
-        live.text("lo.");
-        let left = live.left().await;
-        finish(&stage, &left, "Hello.").await;
-        assert_eq!(stage.world().texts(), ["Hello."], "{method}");
+        stage.inject_fault(method, SlackFault::ResponseLost);
+        let live = start_live(&stage, 1);
+        live.push_text("Hel");
+        wait_until(&stage, |world| world.texts() == ["Hel"]).await;
+        live.push_text("lo.");
+        let state = live.finish().await;
+        deliver_answer(&stage, &state, "Hello.").await;
+        assert_eq!(stage.thread().texts(), ["Hello."], "{method}");
     }
 }
 
 #[tokio::test]
-async fn a_mention_that_comes_in_pieces_calls_nobody() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    live.text("Hi <!");
-    until(&stage, |world| world.texts() == ["Hi "]).await;
-    live.text("channel> all");
-    until(&stage, |world| world.texts().concat().ends_with("all")).await;
-    assert_eq!(stage.world().texts(), ["Hi <\u{2060}!channel> all"]);
+async fn mention_split_across_updates_is_escaped() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    live.push_text("Hi <!");
+    wait_until(&stage, |world| world.texts() == ["Hi "]).await;
+    live.push_text("channel> all");
+    wait_until(&stage, |world| world.texts().concat().ends_with("all")).await;
+    assert_eq!(stage.thread().texts(), ["Hi <\u{2060}!channel> all"]);
 }
 
 #[tokio::test]
-async fn a_later_attempt_leaves_what_may_be_finished_alone() {
-    let stage = Stage::new().await;
-    let first = live(&stage, 1);
-    first.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    let left = first.left().await;
-    finish(&stage, &left, "Hello, world.").await;
-    // The node dies before it settles the question, and asks it once more.
-    let second = live(&stage, 2);
-    second.text("Hello");
-    let left = second.left().await;
-    assert_eq!(left, Left::unknown());
-    assert_eq!(stage.world().texts(), ["Hello, world."]);
-    let signs = stage.world().reactions.clone();
-    assert_eq!(signs.iter().collect::<Vec<_>>(), ["white_check_mark"]);
-    assert!(stage.world().messages[0].has("context_actions"));
+async fn retry_leaves_finalized_reply_unchanged() {
+    let stage = ReplyFixture::new().await;
+    let first = start_live(&stage, 1);
+    first.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    let state = first.finish().await;
+    deliver_answer(&stage, &state, "Hello, world.").await;
+    // The node crashes before it completes the question, which is then retried.
+    let second = start_live(&stage, 2);
+    second.push_text("Hello");
+    let state = second.finish().await;
+    assert_eq!(state, LiveReplyState::unknown());
+    assert_eq!(stage.thread().texts(), ["Hello, world."]);
+    let reactions = stage.thread().reactions.clone();
+    assert_eq!(reactions.iter().collect::<Vec<_>>(), ["white_check_mark"]);
+    assert!(stage.thread().messages[0].has_block("context_actions"));
 }
 
 #[tokio::test]
-async fn a_later_attempt_that_is_the_first_to_begin_a_task_is_shown() {
-    let stage = Stage::new().await;
-    let early = live(&stage, 2);
-    until(&stage, |world| world.reactions.contains("eyes")).await;
+async fn retry_that_first_starts_a_task_shows_live_reply() {
+    let stage = ReplyFixture::new().await;
+    let early = start_live(&stage, 2);
+    wait_until(&stage, |world| world.reactions.contains("eyes")).await;
     drop(early);
-    let live = live(&stage, 3);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
+    let live = start_live(&stage, 3);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_long_can_be_stopped() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    live.begun();
-    until(&stage, |world| !world.told.is_empty()).await;
-    let told = stage.world().told[0].clone();
-    assert_eq!(told["user"], "U1");
-    assert!(told["blocks"].contains("interzone_stop"));
-    assert!(told["blocks"].contains(&question().id));
+async fn slow_answer_offers_stop_button() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    live.task_started();
+    wait_until(&stage, |world| !world.ephemerals.is_empty()).await;
+    let ephemeral = stage.thread().ephemerals[0].clone();
+    assert_eq!(ephemeral["user"], "U1");
+    assert!(ephemeral["blocks"].contains("interzone_stop"));
+    assert!(ephemeral["blocks"].contains(&question().id));
     drop(live);
 }
 
 #[tokio::test]
-async fn a_failure_stands_under_what_was_said() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    live.text("So far");
-    until(&stage, |world| world.texts() == ["So far"]).await;
-    let left = live.left().await;
-    let entries = failed(&question(), &left, Language::En, ErrorWord::AsyncTimeout).unwrap();
-    stage.carry_all(entries).await;
-    let texts = stage.world().texts();
+async fn failure_text_follows_streamed_text() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    live.push_text("So far");
+    wait_until(&stage, |world| world.texts() == ["So far"]).await;
+    let state = live.finish().await;
+    let entries =
+        plan_failure(&question(), &state, Language::En, ErrorReason::AsyncTimeout).unwrap();
+    stage.deliver_all(entries).await;
+    let texts = stage.thread().texts();
     assert_eq!(texts.len(), 1);
     assert!(
         texts[0].starts_with("So far\n\nThis took too long"),
         "{texts:?}"
     );
-    assert_eq!(stage.world().reactions.iter().collect::<Vec<_>>(), ["x"]);
+    assert_eq!(stage.thread().reactions.iter().collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]
-async fn no_more_is_streamed_than_a_message_holds() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
+async fn stream_is_limited_to_one_message() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
     let text = "一文です。".repeat(4_000);
-    live.text(&text);
-    until(&stage, |world| !world.texts().is_empty()).await;
-    let left = live.left().await;
-    let entries = answered(&question(), &left, Language::Ja, &answer(&text), &[]).unwrap();
-    stage.carry_all(entries).await;
-    let world = stage.world();
+    live.push_text(&text);
+    wait_until(&stage, |world| !world.texts().is_empty()).await;
+    let state = live.finish().await;
+    let entries = plan_answer(&question(), &state, Language::Ja, &text_result(&text), &[]).unwrap();
+    stage.deliver_all(entries).await;
+    let world = stage.thread();
     assert_eq!(world.texts().len(), 2);
     assert_eq!(world.texts().concat(), text);
 }
 
-/// The whole of a reply, broken off at every step; each crash takes the question up once more.
+/// Crashes a live reply at every step; each crash retries the question.
 #[tokio::test]
-async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
+async fn crash_at_any_live_step_neither_loses_nor_duplicates() {
     let text = "Hello, world. This is all.";
-    for fault in [Fault::HangsBefore, Fault::HangsAfter] {
+    for fault in [SlackFault::HangsBefore, SlackFault::HangsAfter] {
         let mut step = 1;
         loop {
-            let stage = Stage::new().await;
-            stage.world().fault_at = Some((step, fault));
+            let stage = ReplyFixture::new().await;
+            stage.thread().fault_at = Some((step, fault));
             let mut attempt = 1;
-            let left = loop {
-                let live = live(&stage, attempt);
-                let said = async {
-                    live.text("Hello, ");
+            let state = loop {
+                let live = start_live(&stage, attempt);
+                let work = async {
+                    live.push_text("Hello, ");
                     if attempt == 1 {
-                        until(&stage, |world| world.count("chat.startStream") == 1).await;
-                        until(&stage, |world| world.count("reactions.add") == 1).await;
+                        wait_until(&stage, |world| world.count("chat.startStream") == 1).await;
+                        wait_until(&stage, |world| world.count("reactions.add") == 1).await;
                     }
-                    live.text("world.");
-                    live.left().await
+                    live.push_text("world.");
+                    live.finish().await
                 };
-                match stage.or_crash(said).await {
+                match stage.run_or_crash(work).await {
                     Some(left) => break left,
                     None => attempt += 1,
                 }
             };
-            let result = with_file(text);
-            let entries = answered(&question(), &left, Language::En, &result, &[]).unwrap();
-            stage.carry_all(entries).await;
-            let world = stage.world();
+            let result = file_result(text);
+            let entries = plan_answer(&question(), &state, Language::En, &result, &[]).unwrap();
+            stage.deliver_all(entries).await;
+            let world = stage.thread();
             assert_eq!(world.texts(), [text], "{fault:?} at {step}");
-            assert_eq!(world.files(), 1, "{fault:?} at {step}");
+            assert_eq!(world.file_count(), 1, "{fault:?} at {step}");
             if world.fault_at.is_some() {
                 break;
             }
@@ -277,12 +287,12 @@ async fn a_crash_at_any_step_of_a_live_reply_neither_loses_nor_doubles() {
     }
 }
 
-/// A question in the thread of the other one.
+/// A second question in the same thread.
 fn second_question() -> Question {
     let first = question();
     let ts = Ts::new("1000.000002").unwrap();
     Question {
-        id: Question::id_of(&first.team, &first.channel, &ts),
+        id: Question::derive_id(&first.team, &first.channel, &ts),
         event_id: "Ev2".to_owned(),
         ts,
         in_thread: true,
@@ -290,123 +300,132 @@ fn second_question() -> Question {
     }
 }
 
-/// The first answer never heard of its stream and looks for it; the second's stands there while the answer
-/// to the call that began it is on its way. Whose it is cannot be told, and the first takes it.
-async fn taken(stage: &Stage, second: &Question) -> Live {
-    stage.fault("chat.startStream", Fault::Held);
-    let live = stage.desk.live(second, &stage.at, Language::En, 1);
-    live.text("The second");
-    until(stage, |world| world.texts() == ["The second"]).await;
-    finish(stage, &Left::unknown(), "The first.").await;
-    assert_eq!(stage.world().texts(), ["The first."], "it took the stream");
-    stage.world().go.notify_one();
+/// The first answer lost the response of its stream start and searches the thread. The second answer's stream is
+/// visible while its start call is in flight, so its owner is unknown, and the first answer claims it.
+async fn let_first_claim_stream(stage: &ReplyFixture, second: &Question) -> LiveReply {
+    stage.inject_fault("chat.startStream", SlackFault::DelayedResponse);
+    let live = stage
+        .service
+        .start_live_reply(second, &stage.installation, Language::En, 1);
+    live.push_text("The second");
+    wait_until(stage, |world| world.texts() == ["The second"]).await;
+    deliver_answer(stage, &LiveReplyState::unknown(), "The first.").await;
+    assert_eq!(stage.thread().texts(), ["The first."], "stream was claimed");
+    stage.thread().release.notify_one();
     live
 }
 
 #[tokio::test]
-async fn two_answers_in_one_thread_that_take_the_same_stream_both_stand_there() {
+async fn two_answers_claiming_one_stream_are_both_posted() {
     for more in [None, Some(" and more")] {
-        let stage = Stage::new().await;
+        let stage = ReplyFixture::new().await;
         let second = second_question();
-        let live = taken(&stage, &second).await;
+        let live = let_first_claim_stream(&stage, &second).await;
         if let Some(more) = more {
-            // It may grow before it ends, and what it grows is not its own any more.
-            live.text(more);
-            until(&stage, |world| world.count("chat.appendStream") == 1).await;
+            // It may be appended to before it ends, although it belongs to the first answer.
+            live.push_text(more);
+            wait_until(&stage, |world| world.count("chat.appendStream") == 1).await;
         }
-        let left = live.left().await;
-        let result = answer("The second and more.");
-        let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
-        stage.carry_all(entries).await;
-        let world = stage.world();
+        let state = live.finish().await;
+        let result = text_result("The second and more.");
+        let entries = plan_answer(&second, &state, Language::En, &result, &[]).unwrap();
+        stage.deliver_all(entries).await;
+        let world = stage.thread();
         assert_eq!(world.texts(), ["The first.", "The second and more."]);
-        assert!(world.messages.iter().all(|message| !message.streams));
-        assert!(world.messages.iter().all(|one| one.has("context_actions")));
+        assert!(world.messages.iter().all(|message| !message.is_streaming));
+        assert!(
+            world
+                .messages
+                .iter()
+                .all(|one| one.has_block("context_actions"))
+        );
     }
 }
 
-/// What the second had said is not lost with its stream.
+/// The second answer's text is not lost with its stream.
 #[tokio::test]
-async fn an_answer_that_breaks_off_after_another_took_its_stream_keeps_what_it_said() {
-    let stage = Stage::new().await;
+async fn failed_answer_keeps_text_after_losing_its_stream() {
+    let stage = ReplyFixture::new().await;
     let second = second_question();
-    let live = taken(&stage, &second).await;
-    live.text(" and more");
-    until(&stage, |world| world.count("chat.appendStream") == 1).await;
-    let left = live.left().await;
-    let entries = failed(&second, &left, Language::En, ErrorWord::Throttling).unwrap();
-    stage.carry_all(entries).await;
-    let texts = stage.world().texts();
+    let live = let_first_claim_stream(&stage, &second).await;
+    live.push_text(" and more");
+    wait_until(&stage, |world| world.count("chat.appendStream") == 1).await;
+    let state = live.finish().await;
+    let entries = plan_failure(&second, &state, Language::En, ErrorReason::Throttling).unwrap();
+    stage.deliver_all(entries).await;
+    let texts = stage.thread().texts();
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert_eq!(texts[0], "The first.");
     assert!(texts[1].starts_with("The second"), "{texts:?}");
 }
 
-/// No note tells whose the second's stream is, and Slack has ended it: its key tells.
+/// There is no record of the second answer's stream, and Slack has ended it; its key identifies it.
 #[tokio::test]
-async fn a_stream_that_slack_ended_is_not_adopted_once_it_has_grown_on() {
-    let stage = Stage::new().await;
+async fn edited_stream_with_key_is_not_claimed_by_other() {
+    let stage = ReplyFixture::new().await;
     let second = second_question();
-    let live = stage.desk.live(&second, &stage.at, Language::En, 1);
-    live.text("The second");
-    until(&stage, |world| world.texts() == ["The second"]).await;
-    stage.world().messages[0].streams = false;
-    live.text(" and more");
-    until(&stage, |world| world.texts() == ["The second and more"]).await;
-    stage.shelf.forget("slack.live.at");
+    let live = stage
+        .service
+        .start_live_reply(&second, &stage.installation, Language::En, 1);
+    live.push_text("The second");
+    wait_until(&stage, |world| world.texts() == ["The second"]).await;
+    stage.thread().messages[0].is_streaming = false;
+    live.push_text(" and more");
+    wait_until(&stage, |world| world.texts() == ["The second and more"]).await;
+    stage.store.remove_kind("slack.live.at");
 
-    finish(&stage, &Left::unknown(), "The first.").await;
-    let texts = stage.world().texts();
+    deliver_answer(&stage, &LiveReplyState::unknown(), "The first.").await;
+    let texts = stage.thread().texts();
     assert_eq!(texts, ["The second and more", "The first."]);
 
-    let left = live.left().await;
-    let result = answer("The second and more.");
-    let entries = answered(&second, &left, Language::En, &result, &[]).unwrap();
-    stage.carry_all(entries).await;
-    let texts = stage.world().texts();
+    let state = live.finish().await;
+    let result = text_result("The second and more.");
+    let entries = plan_answer(&second, &state, Language::En, &result, &[]).unwrap();
+    stage.deliver_all(entries).await;
+    let texts = stage.thread().texts();
     assert_eq!(texts, ["The second and more.", "The first."]);
 }
 
 #[tokio::test]
-async fn what_nobody_sees_begins_nothing_and_is_no_answer() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    let unseen = "\u{200b}\u{2060} \u{feff}\u{ad}";
-    live.text(unseen);
-    until(&stage, |world| {
+async fn invisible_text_is_not_streamed_or_posted() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    let invisible = "\u{200b}\u{2060} \u{feff}\u{ad}";
+    live.push_text(invisible);
+    wait_until(&stage, |world| {
         world.statuses.len() + world.count("chat.startStream") == 1
     })
     .await;
-    let left = live.left().await;
-    finish(&stage, &left, unseen).await;
-    assert_eq!(stage.world().texts(), ["There was no answer to this."]);
-    assert_eq!(stage.world().count("chat.startStream"), 0);
+    let state = live.finish().await;
+    deliver_answer(&stage, &state, invisible).await;
+    assert_eq!(stage.thread().texts(), ["There was no answer to this."]);
+    assert_eq!(stage.thread().count("chat.startStream"), 0);
 }
 
 #[tokio::test]
-async fn a_status_is_a_line_that_nothing_turns_around() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    until(&stage, |world| world.statuses.len() == 1).await;
-    live.status("\u{202e}\u{200b}");
-    live.status("reads\u{202e} fdp.\u{2066}exe\u{1b}[2J\u{0}\nof 👨\u{200d}👩 <\u{200f}!here>");
-    until(&stage, |world| world.statuses.len() == 2).await;
-    let shown = stage.world().statuses[1].clone();
-    // The call is no call either, once what hid it is gone.
+async fn status_is_sanitized_to_one_line() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    wait_until(&stage, |world| world.statuses.len() == 1).await;
+    live.set_status("\u{202e}\u{200b}");
+    live.set_status("reads\u{202e} fdp.\u{2066}exe\u{1b}[2J\u{0}\nof 👨\u{200d}👩 <\u{200f}!here>");
+    wait_until(&stage, |world| world.statuses.len() == 2).await;
+    let shown = stage.thread().statuses[1].clone();
+    // The mention that was hidden by invisible characters is escaped too.
     assert_eq!(shown, "reads fdp.exe[2J of 👨\u{200d}👩 <\u{2060}!here>");
 }
 
 #[tokio::test]
-async fn a_status_is_shown_while_there_is_nothing_to_read() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    until(&stage, |world| world.statuses.len() == 1).await;
-    live.status("is reading 3 files");
-    until(&stage, |world| world.statuses.len() == 2).await;
-    live.status("  ");
-    live.status("is writing");
-    until(&stage, |world| world.statuses.len() == 3).await;
-    let statuses = stage.world().statuses.clone();
+async fn status_is_shown_until_there_is_text() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    wait_until(&stage, |world| world.statuses.len() == 1).await;
+    live.set_status("is reading 3 files");
+    wait_until(&stage, |world| world.statuses.len() == 2).await;
+    live.set_status("  ");
+    live.set_status("is writing");
+    wait_until(&stage, |world| world.statuses.len() == 3).await;
+    let statuses = stage.thread().statuses.clone();
     assert_eq!(
         statuses,
         ["is thinking…", "is reading 3 files", "is writing"]
@@ -414,32 +433,42 @@ async fn a_status_is_shown_while_there_is_nothing_to_read() {
 }
 
 #[tokio::test]
-async fn a_workspace_without_statuses_is_not_asked_again() {
-    let stage = Stage::new().await;
-    stage.fault("assistant.threads.setStatus", Fault::Word("unknown_method"));
-    let first = live(&stage, 1);
-    until(&stage, |world| {
+async fn unsupported_status_is_cached() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault(
+        "assistant.threads.setStatus",
+        SlackFault::ErrorCode("unknown_method"),
+    );
+    let first = start_live(&stage, 1);
+    wait_until(&stage, |world| {
         world.count("assistant.threads.setStatus") == 1
     })
     .await;
-    first.left().await;
+    first.finish().await;
     let team = question().team;
-    assert!(!stage.desk.features.has(&team, Feature::Status));
+    assert!(
+        !stage
+            .service
+            .features
+            .is_available(&team, SlackFeature::Status)
+    );
 }
 
 #[tokio::test]
-async fn a_stream_that_slack_ended_goes_on_as_a_message_that_is_changed() {
-    let stage = Stage::new().await;
-    let live = live(&stage, 1);
-    live.text("Hello");
-    until(&stage, |world| world.texts() == ["Hello"]).await;
-    stage.world().messages[0].streams = false;
-    live.text(", world");
-    until(&stage, |world| world.texts() == ["Hello, world"]).await;
-    assert!(stage.world().messages[0].has("actions"));
-    let left = live.left().await;
-    finish(&stage, &left, "Hello, world.").await;
-    let world = stage.world();
+async fn stream_ended_by_slack_continues_as_edits() {
+    let stage = ReplyFixture::new().await;
+    let live = start_live(&stage, 1);
+    live.push_text("Hello");
+    wait_until(&stage, |world| world.texts() == ["Hello"]).await;
+    stage.thread().messages[0].is_streaming = false;
+    live.push_text(", world");
+    wait_until(&stage, |world| world.texts() == ["Hello, world"]).await;
+    assert!(stage.thread().messages[0].has_block("actions"));
+    let state = live.finish().await;
+    deliver_answer(&stage, &state, "Hello, world.").await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["Hello, world."]);
-    assert!(!world.messages[0].has("actions") && world.messages[0].has("context_actions"));
+    assert!(
+        !world.messages[0].has_block("actions") && world.messages[0].has_block("context_actions")
+    );
 }

@@ -1,14 +1,14 @@
-//! What stands within a line of Markdown, in Slack's own form: emphasis, code, links.
+//! Converts inline Markdown (emphasis, code, links) to mrkdwn.
 
-mod ahead;
+mod lookahead;
 
 use super::escape;
-use ahead::{Ahead, MARKERS};
+use lookahead::{DelimiterIndex, MARKERS};
 
-/// How deep emphasis is followed into emphasis; beyond that its signs are shown.
-const DEEPEST: usize = 8;
+/// Maximum nesting depth of emphasis; deeper markers are shown as they are.
+const MAX_EMPHASIS_DEPTH: usize = 8;
 
-/// The [`MARKERS`] of emphasis in Slack's form.
+/// Opening and closing mrkdwn markers for each of [`MARKERS`].
 const EMPHASIS: [(&str, &str); MARKERS.len()] = [
     ("*_", "_*"),
     ("*", "*"),
@@ -18,71 +18,86 @@ const EMPHASIS: [(&str, &str); MARKERS.len()] = [
     ("_", "_"),
 ];
 
-/// Puts a line into Slack's form.
+/// Converts a line to mrkdwn.
 pub(super) fn convert(line: &str) -> String {
     let mut out = String::new();
-    write(line, 0, &mut out);
+    write_line(line, 0, &mut out);
     out
 }
 
-fn write(line: &str, depth: usize, out: &mut String) {
-    let mut ahead = Ahead::new(line);
-    let mut at = 0;
-    while let Some(rest) = line.get(at..)
-        && let Some(sign) = rest.chars().next()
+fn write_line(line: &str, depth: usize, out: &mut String) {
+    let mut index = DelimiterIndex::new(line);
+    let mut pos = 0;
+    while let Some(remaining) = line.get(pos..)
+        && let Some(c) = remaining.chars().next()
     {
-        let end = match sign {
-            '\\' => escaped(rest, out).map(|taken| at + taken),
-            '`' => code(line, at, &mut ahead, out),
-            '[' => link(line, at, &mut ahead, out),
-            '!' if rest.starts_with("![") => link(line, at + 1, &mut ahead, out),
-            '<' => autolink(line, at, &mut ahead, out),
-            '*' | '_' | '~' if depth < DEEPEST => emphasis(line, at, depth, &mut ahead, out),
+        let next_pos = match c {
+            '\\' => write_escaped(remaining, out).map(|len| pos + len),
+            '`' => write_code(line, pos, &mut index, out),
+            '[' => write_link(line, pos, &mut index, out),
+            '!' if remaining.starts_with("![") => write_link(line, pos + 1, &mut index, out),
+            '<' => write_autolink(line, pos, &mut index, out),
+            '*' | '_' | '~' if depth < MAX_EMPHASIS_DEPTH => {
+                write_emphasis(line, pos, depth, &mut index, out)
+            }
             _ => None,
         };
-        at = end.unwrap_or_else(|| {
-            let length = sign.len_utf8();
-            out.push_str(&escape(rest.get(..length).unwrap_or_default()));
-            at + length
+        pos = next_pos.unwrap_or_else(|| {
+            let len = c.len_utf8();
+            out.push_str(&escape(remaining.get(..len).unwrap_or_default()));
+            pos + len
         });
     }
 }
 
-/// A sign that is meant as it is.
-fn escaped(rest: &str, out: &mut String) -> Option<usize> {
-    let sign = rest.chars().nth(1).filter(char::is_ascii_punctuation)?;
-    out.push_str(&escape(sign.encode_utf8(&mut [0; 4])));
-    Some(1 + sign.len_utf8())
+/// Writes a backslash-escaped character.
+fn write_escaped(remaining: &str, out: &mut String) -> Option<usize> {
+    let c = remaining
+        .chars()
+        .nth(1)
+        .filter(char::is_ascii_punctuation)?;
+    out.push_str(&escape(c.encode_utf8(&mut [0; 4])));
+    Some(1 + c.len_utf8())
 }
 
-/// Code, with nothing in it changed.
-fn code(line: &str, at: usize, ahead: &mut Ahead<'_>, out: &mut String) -> Option<usize> {
-    let (length, end) = ahead.code(at);
-    let inside = line.get(at + length..end?)?;
+/// Writes a code span unchanged.
+fn write_code(
+    line: &str,
+    pos: usize,
+    index: &mut DelimiterIndex<'_>,
+    out: &mut String,
+) -> Option<usize> {
+    let (tick_count, end) = index.code_span(pos);
+    let content = line.get(pos + tick_count..end?)?;
     out.push('`');
-    out.push_str(&escape(inside.trim()));
+    out.push_str(&escape(content.trim()));
     out.push('`');
-    Some(end? + length)
+    Some(end? + tick_count)
 }
 
-/// `[words](address)`.
-fn link(line: &str, at: usize, ahead: &mut Ahead<'_>, out: &mut String) -> Option<usize> {
-    let (close, end) = ahead.link(at)?;
-    let words = line.get(at + 1..close)?;
-    // What follows the address is a title, which nobody sees.
+/// Writes a link `[text](address)`.
+fn write_link(
+    line: &str,
+    pos: usize,
+    index: &mut DelimiterIndex<'_>,
+    out: &mut String,
+) -> Option<usize> {
+    let (close, end) = index.link_ends(pos)?;
+    let text = line.get(pos + 1..close)?;
+    // The optional title after the address is not shown.
     let address = line.get(close + 2..end)?;
     let address = address.split_whitespace().next().unwrap_or("");
-    let shown: String = words.chars().filter(|sign| *sign != '|').collect();
-    if is_address(address) && !address.contains(char::is_control) {
+    let label: String = text.chars().filter(|c| *c != '|').collect();
+    if is_link_target(address) && !address.contains(char::is_control) {
         out.push('<');
-        out.push_str(&address_text(address));
-        if !shown.trim().is_empty() {
+        out.push_str(&escape_address(address));
+        if !label.trim().is_empty() {
             out.push('|');
-            out.push_str(&escape(&shown));
+            out.push_str(&escape(&label));
         }
         out.push('>');
     } else {
-        out.push_str(&escape(&shown));
+        out.push_str(&escape(&label));
         if !address.is_empty() {
             out.push_str(&format!(" ({})", escape(address)));
         }
@@ -90,55 +105,59 @@ fn link(line: &str, at: usize, ahead: &mut Ahead<'_>, out: &mut String) -> Optio
     Some(end + 1)
 }
 
-/// `<address>`.
-fn autolink(line: &str, at: usize, ahead: &mut Ahead<'_>, out: &mut String) -> Option<usize> {
-    let end = ahead.angle(at)?;
+/// Writes an autolink `<address>`.
+fn write_autolink(
+    line: &str,
+    pos: usize,
+    index: &mut DelimiterIndex<'_>,
+    out: &mut String,
+) -> Option<usize> {
+    let end = index.next_angle(pos)?;
     let address = line
-        .get(at + 1..end)
-        .filter(|address| is_address(address))?;
-    if ahead.gap(at).is_some_and(|gap| gap < end) {
+        .get(pos + 1..end)
+        .filter(|address| is_link_target(address))?;
+    if index.next_non_address(pos).is_some_and(|gap| gap < end) {
         return None;
     }
-    out.push_str(&format!("<{}>", address_text(address)));
+    out.push_str(&format!("<{}>", escape_address(address)));
     Some(end + 1)
 }
 
-/// Only what a browser or a mail program opens; whatever else Slack knows between `<` and `>` is no
-/// address.
-fn is_address(address: &str) -> bool {
-    let known = ["https://", "http://", "mailto:"];
+/// Returns true for http(s) and mailto links; other `<…>` sequences have a meaning in Slack.
+fn is_link_target(address: &str) -> bool {
+    let schemes = ["https://", "http://", "mailto:"];
     let starts = |scheme: &str| {
         address
             .get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
-    known.iter().any(|scheme| starts(scheme))
+    schemes.iter().any(|scheme| starts(scheme))
 }
 
-fn address_text(address: &str) -> String {
+fn escape_address(address: &str) -> String {
     escape(address).replace('|', "%7C")
 }
 
-fn emphasis(
+fn write_emphasis(
     line: &str,
-    at: usize,
+    pos: usize,
     depth: usize,
-    ahead: &mut Ahead<'_>,
+    index: &mut DelimiterIndex<'_>,
     out: &mut String,
 ) -> Option<usize> {
-    let before = line.get(..at)?.chars().next_back();
+    let before = line.get(..pos)?.chars().next_back();
     let in_word = before.is_some_and(char::is_alphanumeric);
-    for (kind, (marker, (open, close))) in MARKERS.iter().zip(EMPHASIS).enumerate() {
-        let Some(after) = line.get(at..)?.strip_prefix(marker) else {
+    for (marker_index, (marker, (open, close))) in MARKERS.iter().zip(EMPHASIS).enumerate() {
+        let Some(after) = line.get(pos..)?.strip_prefix(marker) else {
             continue;
         };
         if after.starts_with(char::is_whitespace) || (marker.starts_with('_') && in_word) {
             continue;
         }
-        let from = at + marker.len();
-        if let Some(end) = ahead.emphasis(kind, from) {
+        let content_start = pos + marker.len();
+        if let Some(end) = index.emphasis_end(marker_index, content_start) {
             out.push_str(open);
-            write(line.get(from..end)?, depth + 1, out);
+            write_line(line.get(content_start..end)?, depth + 1, out);
             out.push_str(close);
             return Some(end + marker.len());
         }

@@ -1,13 +1,13 @@
-//! Whether Markdown becomes Slack's own form, and nobody is called by it.
+//! Tests of Markdown conversion and mention escaping.
 
-use super::calls::{JOINER, starts_with};
+use super::escape_mentions::{WORD_JOINER, starts_with_ignore_case};
 use super::*;
 use proptest::prelude::*;
 
-/// The text as Markdown reads it: strokes before signs are gone, and spelled signs are signs.
-fn as_read(text: &str) -> String {
-    let mut read = text.to_owned();
-    for (spelled, sign) in [
+/// Decodes a text as Markdown does: backslashes removed, entities decoded.
+fn decode(text: &str) -> String {
+    let mut decoded = text.to_owned();
+    for (encoded, c) in [
         ("&lt;", "<"),
         ("&LT;", "<"),
         ("&#60;", "<"),
@@ -23,14 +23,14 @@ fn as_read(text: &str) -> String {
         ("&#35;", "#"),
         ("\\", ""),
     ] {
-        read = read.replace(spelled, sign);
+        decoded = decoded.replace(encoded, c);
     }
-    read
+    decoded
 }
 
 #[test]
-fn markdown_becomes_slacks_own_form() {
-    for (markdown, wanted) in [
+fn markdown_is_converted_to_mrkdwn() {
+    for (markdown, expected) in [
         ("plain", "plain"),
         ("**bold** and __bold__", "*bold* and *bold*"),
         ("*italic* and _italic_", "_italic_ and _italic_"),
@@ -92,13 +92,13 @@ fn markdown_becomes_slacks_own_form() {
             "```\n| a | b |\n|---|---|\n| **1** | &lt; |\n```\n\nafter",
         ),
     ] {
-        assert_eq!(mrkdwn(markdown), wanted, "{markdown}");
+        assert_eq!(mrkdwn(markdown), expected, "{markdown}");
     }
 }
 
 #[test]
-fn nobody_is_called_and_nothing_of_slacks_is_forged_by_an_answer() {
-    for call in [
+fn special_sequences_in_answer_are_escaped() {
+    for mention in [
         "<!channel>",
         "<!here|here>",
         "<!everyone>",
@@ -132,26 +132,29 @@ fn nobody_is_called_and_nothing_of_slacks_is_forged_by_an_answer() {
         "<\\&#33;channel>",
         "<<!channel>>",
     ] {
-        let text = format!("hello {call} and `{call}`\n```\n{call}\n```");
-        let safe = defuse(&text);
-        let read = as_read(&safe);
-        for form in ["<!", "<@", "<#"] {
-            assert!(!read.contains(form), "{call}: {read}");
+        let text = format!("hello {mention} and `{mention}`\n```\n{mention}\n```");
+        let escaped = escape_mentions(&text);
+        let decoded = decode(&escaped);
+        for sequence in ["<!", "<@", "<#"] {
+            assert!(!decoded.contains(sequence), "{mention}: {decoded}");
         }
-        // Nothing but the signs in between was added.
-        assert_eq!(safe.replace(JOINER, ""), text);
-        // What is safe already stays as it is.
-        assert!(matches!(defuse(&safe), Cow::Borrowed(_)), "{call}");
-        // The text beside the blocks spells every such sign out.
-        for text in [&text, &*safe] {
-            let own = mrkdwn(text);
-            assert!(!own.contains('<'), "{own}");
+        // Only joiners were added.
+        assert_eq!(escaped.replace(WORD_JOINER, ""), text);
+        // Escaping is idempotent.
+        assert!(
+            matches!(escape_mentions(&escaped), Cow::Borrowed(_)),
+            "{mention}"
+        );
+        // The fallback text escapes every `<`.
+        for text in [&text, &*escaped] {
+            let converted = mrkdwn(text);
+            assert!(!converted.contains('<'), "{converted}");
         }
     }
 }
 
 #[test]
-fn what_only_looks_like_a_call_stays_as_it_is() {
+fn text_resembling_mention_is_unchanged() {
     for text in [
         "<!DOCTYPE html>",
         "<!-- a comment -->",
@@ -167,13 +170,13 @@ fn what_only_looks_like_a_call_stays_as_it_is() {
         "Vec<&str>",
         "x &lt; y",
     ] {
-        assert!(matches!(defuse(text), Cow::Borrowed(_)), "{text}");
+        assert!(matches!(escape_mentions(text), Cow::Borrowed(_)), "{text}");
     }
 }
 
 #[test]
-fn a_growing_text_waits_where_a_call_may_begin() {
-    for (text, wanted) in [
+fn safe_prefix_stops_at_incomplete_sequence() {
+    for (text, expected) in [
         ("a <", "a "),
         ("a <!", "a "),
         ("a <!chan", "a <!chan"),
@@ -199,48 +202,45 @@ fn a_growing_text_waits_where_a_call_may_begin() {
         ("AT&T", "AT&T"),
         ("あ", "あ"),
     ] {
-        assert_eq!(settled(text), wanted, "{text}");
+        assert_eq!(safe_prefix(text), expected, "{text}");
     }
 }
 
 #[test]
-fn quotes_may_be_as_deep_as_an_answer_is_long() {
+fn deeply_nested_quotes_are_converted() {
     let depth = 100_000;
     let text = format!("{}# deep", ">".repeat(depth));
     assert_eq!(mrkdwn(&text), format!("{}*deep*", "> ".repeat(depth)));
 }
 
 #[test]
-fn a_text_that_is_all_signs_is_looked_at_once() {
-    // Looked at again from each of them, it would take minutes.
-    for sign in ["<", "&", "<!", "&#60;", "<\\", "&lt;"] {
-        let text = sign.repeat(400_000 / sign.len());
-        assert!(settled(&text).len() <= text.len());
-        assert_eq!(defuse(&text).replace(JOINER, ""), text);
+fn escaping_takes_linear_time() {
+    // Quadratic scanning would take minutes.
+    for sequence in ["<", "&", "<!", "&#60;", "<\\", "&lt;"] {
+        let text = sequence.repeat(400_000 / sequence.len());
+        assert!(safe_prefix(&text).len() <= text.len());
+        assert_eq!(escape_mentions(&text).replace(WORD_JOINER, ""), text);
     }
 }
 
 proptest! {
     #[test]
-    fn a_defused_text_only_grows(text in "(<|&lt;|&#60;|&#x3c;|&#33;|&num;|\\\\|!|@|#|U|W|C|channel|here|date|doctype|[ 0-9a-zあ&;]){0,40}") {
-        let mut said = String::new();
+    fn escaped_prefixes_of_growing_text_only_grow(text in "(<|&lt;|&#60;|&#x3c;|&#33;|&num;|\\\\|!|@|#|U|W|C|channel|here|date|doctype|[ 0-9a-zあ&;]){0,40}") {
+        let mut previous = String::new();
         for (at, _) in text.char_indices().chain([(text.len(), ' ')]) {
-            let now = defuse(settled(&text[..at])).into_owned();
-            prop_assert!(now.starts_with(&said), "{said:?} {now:?}");
-            said = now;
+            let current = escape_mentions(safe_prefix(&text[..at])).into_owned();
+            prop_assert!(current.starts_with(&previous));
+            previous = current;
         }
-        prop_assert!(defuse(&text).starts_with(&said));
+        prop_assert!(escape_mentions(&text).starts_with(&previous));
     }
 
     #[test]
-    fn nothing_gets_through_that_slack_would_read(text in "\\PC{0,200}|[<>!@&|a-zU`*_~()\\[\\]\n-]{0,200}") {
-        let own = mrkdwn(&text);
-        for (at, _) in own.match_indices('<') {
-            let rest = &own[at + 1..];
-            prop_assert!(
-                ["http", "mailto:"].iter().any(|scheme| starts_with(rest, scheme)),
-                "{own}"
-            );
+    fn mrkdwn_contains_no_sequences_except_links(text in "\\PC{0,200}|[<>!@&|a-zU`*_~()\\[\\]\n-]{0,200}") {
+        let converted = mrkdwn(&text);
+        for (at, _) in converted.match_indices('<') {
+            let remainder = &converted[at + 1..];
+            prop_assert!(["http", "mailto:"].iter().any(|scheme| starts_with_ignore_case(remainder, scheme)));
         }
     }
 }

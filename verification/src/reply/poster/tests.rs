@@ -1,124 +1,125 @@
-//! Whether each entry stands in Slack once, whatever goes wrong on the way.
+//! Tests that each entry is delivered exactly once, whatever fails.
 
 use super::*;
-use crate::question::PlaceKind;
-use crate::reply::effect::{Left, Standing};
-use crate::reply::plan::{answered, failed, refused, stopped};
-use crate::reply::tests::{Fault, Stage, answer, claimed, question, with_file};
+use crate::question::ConversationKind;
+use crate::reply::outbox_payload::{LiveReplyState, PostedAs};
+use crate::reply::plan::{plan_answer, plan_failure, plan_refusal, plan_stop};
+use crate::reply::tests::{
+    ReplyFixture, SlackFault, file_result, outbox_entry, question, text_result,
+};
 use crate::slack::ids::Ts;
 use crate::texts::{Language, Refusal};
-use interzone_hub::NewEntry;
-use interzone_protocol::zone::ErrorWord;
+use interzone_hub::NewOutboxEntry;
+use interzone_protocol::zone::ErrorReason;
 
-fn plain(text: &str) -> Vec<NewEntry> {
-    answered(
+fn plan_text(text: &str) -> Vec<NewOutboxEntry> {
+    plan_answer(
         &question(),
-        &Left::nothing(),
+        &LiveReplyState::not_posted(),
         Language::En,
-        &answer(text),
+        &text_result(text),
         &[],
     )
     .unwrap()
 }
 
-fn left(standing: Standing, said: &str) -> Left {
-    Left {
-        standing,
-        said: said.to_owned(),
+fn live_state(posted_as: PostedAs, text: &str) -> LiveReplyState {
+    LiveReplyState {
+        posted_as,
+        accepted_text: text.to_owned(),
     }
 }
 
-fn unknown() -> Left {
-    left(Standing::Unknown, "")
+fn unknown_state() -> LiveReplyState {
+    live_state(PostedAs::Unknown, "")
 }
 
-/// A stream that was begun with these words, and of which this is known.
-async fn streaming(stage: &Stage, said: &str, sure: bool) -> Left {
+/// Starts a stream with this text and returns its state.
+async fn start_stream(stage: &ReplyFixture, text: &str, is_exact: bool) -> LiveReplyState {
     let q = question();
     let start = crate::slack::api::chat::StartStream {
         channel: &q.channel,
         thread: &q.thread,
         recipient: None,
-        markdown: Some(said),
+        markdown: Some(text),
         chunks: None,
     };
-    let ts = stage.desk.slack.chat_start_stream(&stage.at, &start);
+    let ts = stage
+        .service
+        .slack
+        .chat_start_stream(&stage.installation, &start);
     let ts = ts.await.unwrap();
-    stage.world().calls.clear();
-    left(Standing::Stream { ts, sure }, said)
+    stage.thread().calls.clear();
+    live_state(PostedAs::Stream { ts, is_exact }, text)
 }
 
 #[tokio::test]
-async fn a_post_has_markdown_buttons_a_key_and_text_for_those_who_see_no_blocks() {
-    let stage = Stage::new().await;
-    stage.carry_all(plain("**Hello** <b>")).await;
-    let world = stage.world();
+async fn post_has_markdown_feedback_key_and_fallback_text() {
+    let stage = ReplyFixture::new().await;
+    stage.deliver_all(plan_text("**Hello** <b>")).await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["**Hello** <b>"]);
     let message = &world.messages[0];
-    assert!(message.has("context_actions"));
+    assert!(message.has_block("context_actions"));
     let key = &message.metadata.as_ref().unwrap()["event_payload"]["key"];
     assert_eq!(*key, format!("{}/text/0", question().id));
     assert!(world.reactions.contains("white_check_mark"));
-    assert_eq!(
-        world.count("conversations.replies"),
-        0,
-        "nothing to look for"
-    );
+    assert_eq!(world.count("conversations.replies"), 0, "no thread read");
 }
 
 #[tokio::test]
-async fn a_lost_answer_does_not_double_a_post() {
-    let stage = Stage::new().await;
-    stage.fault("chat.postMessage", Fault::Lost);
-    stage.carry_all(plain("Hello.")).await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
-    assert_eq!(stage.world().count("chat.postMessage"), 1);
+async fn lost_response_does_not_duplicate_post() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.postMessage", SlackFault::ResponseLost);
+    stage.deliver_all(plan_text("Hello.")).await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
+    assert_eq!(stage.thread().count("chat.postMessage"), 1);
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_neither_doubles_nor_loses_a_post() {
-    for fault in [Fault::SentOn, Fault::Endless] {
-        let stage = Stage::new().await;
-        stage.fault("chat.postMessage", fault);
-        stage.carry_all(plain("Hello.")).await;
-        let world = stage.world();
+async fn unreadable_response_neither_duplicates_nor_loses_post() {
+    for fault in [SlackFault::Redirect, SlackFault::OversizedResponse] {
+        let stage = ReplyFixture::new().await;
+        stage.inject_fault("chat.postMessage", fault);
+        stage.deliver_all(plan_text("Hello.")).await;
+        let world = stage.thread();
         assert_eq!(world.texts(), ["Hello."], "{fault:?}");
         assert_eq!(world.count("chat.postMessage"), 1, "{fault:?}");
-        assert_eq!(world.count("conversations.replies"), 1, "it was looked for");
+        assert_eq!(world.count("conversations.replies"), 1, "thread was read");
         assert!(world.reactions.contains("white_check_mark"));
     }
 }
 
 #[tokio::test]
-async fn a_word_that_nobody_knows_is_believed_after_a_few_tries() {
-    let word = Fault::Word("a_word_of_next_year");
-    // It was for now.
-    let stage = Stage::new().await;
-    stage.fault("chat.postMessage", word);
-    stage.fault("chat.postMessage", word);
-    stage.carry_all(plain("Hello.")).await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
-    // It is for good.
-    let stage = Stage::new().await;
-    for _ in 0..EARLY {
-        stage.fault("chat.postMessage", word);
+async fn unknown_slack_error_is_permanent_after_early_attempts() {
+    let fault = SlackFault::ErrorCode("a_code_of_next_year");
+    // Temporary.
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.postMessage", fault);
+    stage.inject_fault("chat.postMessage", fault);
+    stage.deliver_all(plan_text("Hello.")).await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
+    // Permanent.
+    let stage = ReplyFixture::new().await;
+    for _ in 0..EARLY_ATTEMPTS {
+        stage.inject_fault("chat.postMessage", fault);
     }
-    let carried = stage.carry(&plain("Hello.")[0]).await;
-    assert!(matches!(carried, Carried::Never { .. }), "{carried:?}");
-    let tries = u32::try_from(stage.world().count("chat.postMessage")).unwrap();
-    assert_eq!(tries, EARLY);
+    let outcome = stage.deliver(&plan_text("Hello.")[0]).await;
+    assert!(matches!(outcome, PostOutcome::Failed { .. }), "{outcome:?}");
+    let attempts = u32::try_from(stage.thread().count("chat.postMessage")).unwrap();
+    assert_eq!(attempts, EARLY_ATTEMPTS);
 }
 
 #[tokio::test]
-async fn too_many_calls_are_made_later_and_what_can_never_pass_is_not() {
-    let stage = Stage::new().await;
-    let entry = claimed(&plain("Hello.")[0], 1);
-    stage.fault("chat.postMessage", Fault::Limited(7));
-    match stage.desk.poster().carry(&entry).await {
-        Carried::Later { after, .. } => assert_eq!(after.map(|wait| wait.as_secs()), Some(7)),
+async fn rate_limit_is_retried_and_permanent_error_is_not() {
+    let stage = ReplyFixture::new().await;
+    let entry = outbox_entry(&plan_text("Hello.")[0], 1);
+    stage.inject_fault("chat.postMessage", SlackFault::RateLimited(7));
+    match stage.service.post_handler().deliver(&entry).await {
+        PostOutcome::Retry { delay, .. } => assert_eq!(delay.map(|wait| wait.as_secs()), Some(7)),
         other => panic!("{other:?}"),
     }
-    for word in [
+    for code in [
         "channel_not_found",
         "is_archived",
         "not_in_channel",
@@ -127,259 +128,305 @@ async fn too_many_calls_are_made_later_and_what_can_never_pass_is_not() {
         "invalid_auth",
         "restricted_action",
     ] {
-        // Another workspace's pace is not this one's.
-        let stage = Stage::new().await;
-        stage.fault("chat.postMessage", Fault::Word(word));
-        let carried = stage.desk.poster().carry(&entry).await;
+        // A new fixture, since the rate limit is per client.
+        let stage = ReplyFixture::new().await;
+        stage.inject_fault("chat.postMessage", SlackFault::ErrorCode(code));
+        let outcome = stage.service.post_handler().deliver(&entry).await;
         assert!(
-            matches!(carried, Carried::Never { .. }),
-            "{word}: {carried:?}"
+            matches!(outcome, PostOutcome::Failed { .. }),
+            "{code}: {outcome:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn where_blocks_are_not_taken_the_text_goes_alone() {
-    let stage = Stage::new().await;
-    stage.fault("chat.postMessage", Fault::WordForBlocks("invalid_blocks"));
-    stage.carry_all(plain("**Hello** <!channel>")).await;
-    let world = stage.world();
+async fn rejected_blocks_fall_back_to_plain_text() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault(
+        "chat.postMessage",
+        SlackFault::ErrorCodeForBlocks("invalid_blocks"),
+    );
+    stage.deliver_all(plan_text("**Hello** <!channel>")).await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["*Hello* &lt;\u{2060}!channel&gt;"]);
     assert!(world.messages[0].blocks.is_empty());
 }
 
 #[tokio::test]
-async fn where_only_the_buttons_are_not_taken_the_rest_stays() {
-    let stage = Stage::new().await;
-    stage.fault("chat.postMessage", Fault::Word("invalid_blocks"));
-    stage.carry_all(plain("**Hello**")).await;
-    let world = stage.world();
+async fn rejected_feedback_buttons_fall_back_to_markdown() {
+    let stage = ReplyFixture::new().await;
+    stage.inject_fault("chat.postMessage", SlackFault::ErrorCode("invalid_blocks"));
+    stage.deliver_all(plan_text("**Hello**")).await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["**Hello**"]);
-    assert!(world.messages[0].has("markdown") && !world.messages[0].has("context_actions"));
+    assert!(
+        world.messages[0].has_block("markdown") && !world.messages[0].has_block("context_actions")
+    );
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_for_slack_goes_in_parts_each_once() {
+async fn too_long_message_is_posted_in_parts_once_each() {
     let text = "A sentence that is said. ".repeat(400);
-    for standing in [None, Some("A sentence")] {
-        for lost in [None, Some(2), Some(3), Some(4)] {
-            let stage = Stage::new().await;
-            let left = match standing {
-                Some(said) => streaming(&stage, said, false).await,
-                None => Left::nothing(),
+    for streamed in [None, Some("A sentence")] {
+        for lost_step in [None, Some(2), Some(3), Some(4)] {
+            let stage = ReplyFixture::new().await;
+            let state = match streamed {
+                Some(said) => start_stream(&stage, said, false).await,
+                None => LiveReplyState::not_posted(),
             };
-            stage.world().longest = Some(4_000);
-            // The answer to one of the calls is lost.
-            let steps = stage.world().steps();
-            stage.world().fault_at = lost.map(|step| (steps + step, Fault::Lost));
-            let entries = answered(&question(), &left, Language::En, &answer(&text), &[]).unwrap();
-            stage.carry_all(entries).await;
-            let world = stage.world();
-            let said = world.texts();
-            assert_eq!(said.len(), 3, "{standing:?} {lost:?}");
-            assert_eq!(said.join(" "), text.trim_end());
-            let buttons = world.messages.iter().map(|one| one.has("context_actions"));
+            stage.thread().max_message_len = Some(4_000);
+            // The response to one of the calls is lost.
+            let steps = stage.thread().mutation_count();
+            stage.thread().fault_at =
+                lost_step.map(|step| (steps + step, SlackFault::ResponseLost));
+            let entries =
+                plan_answer(&question(), &state, Language::En, &text_result(&text), &[]).unwrap();
+            stage.deliver_all(entries).await;
+            let world = stage.thread();
+            let texts = world.texts();
+            assert_eq!(texts.len(), 3, "{streamed:?} {lost_step:?}");
+            assert_eq!(texts.join(" "), text.trim_end());
+            let buttons = world
+                .messages
+                .iter()
+                .map(|one| one.has_block("context_actions"));
             assert_eq!(buttons.collect::<Vec<_>>(), [false, false, true]);
         }
     }
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_rest_of_its_text_in_one_call() {
-    let stage = Stage::new().await;
-    let left = streaming(&stage, "Hello, ", true).await;
-    let entries = answered(
+async fn stream_is_ended_with_remaining_text_in_one_call() {
+    let stage = ReplyFixture::new().await;
+    let state = start_stream(&stage, "Hello, ", true).await;
+    let entries = plan_answer(
         &question(),
-        &left,
+        &state,
         Language::En,
-        &answer("Hello, world."),
+        &text_result("Hello, world."),
         &[],
     )
     .unwrap();
-    stage.carry_all(entries).await;
-    let world = stage.world();
+    stage.deliver_all(entries).await;
+    let world = stage.thread();
     assert_eq!(world.texts(), ["Hello, world."]);
-    assert!(!world.messages[0].streams);
-    assert!(world.messages[0].has("context_actions"));
+    assert!(!world.messages[0].is_streaming);
+    assert!(world.messages[0].has_block("context_actions"));
     assert!(world.messages[0].metadata.is_some());
     assert_eq!(world.count("chat.stopStream"), 1);
     assert_eq!(world.count("chat.update"), 0);
 }
 
 #[tokio::test]
-async fn a_stream_that_says_something_else_is_made_right() {
-    for (said, sure) in [("Hullo, ", true), ("Hello, ", false)] {
-        let stage = Stage::new().await;
-        let left = streaming(&stage, said, sure).await;
-        let result = answer("Hello, world.");
-        let entries = answered(&question(), &left, Language::En, &result, &[]).unwrap();
-        stage.carry_all(entries).await;
-        let world = stage.world();
+async fn stream_with_other_text_is_corrected() {
+    for (text, is_exact) in [("Hullo, ", true), ("Hello, ", false)] {
+        let stage = ReplyFixture::new().await;
+        let state = start_stream(&stage, text, is_exact).await;
+        let result = text_result("Hello, world.");
+        let entries = plan_answer(&question(), &state, Language::En, &result, &[]).unwrap();
+        stage.deliver_all(entries).await;
+        let world = stage.thread();
         assert_eq!(world.texts(), ["Hello, world."]);
-        assert!(world.messages[0].has("markdown") && world.messages[0].has("context_actions"));
+        assert!(
+            world.messages[0].has_block("markdown")
+                && world.messages[0].has_block("context_actions")
+        );
     }
 }
 
 #[tokio::test]
-async fn a_lost_end_of_a_stream_does_not_double_its_rest() {
-    for fault in [Fault::Lost, Fault::HangsAfter, Fault::HangsBefore] {
-        let stage = Stage::new().await;
-        let left = streaming(&stage, "Hello, ", true).await;
-        stage.fault("chat.stopStream", fault);
-        let entries = answered(
+async fn lost_stream_stop_does_not_duplicate_text() {
+    for fault in [
+        SlackFault::ResponseLost,
+        SlackFault::HangsAfter,
+        SlackFault::HangsBefore,
+    ] {
+        let stage = ReplyFixture::new().await;
+        let state = start_stream(&stage, "Hello, ", true).await;
+        stage.inject_fault("chat.stopStream", fault);
+        let entries = plan_answer(
             &question(),
-            &left,
+            &state,
             Language::En,
-            &answer("Hello, world."),
+            &text_result("Hello, world."),
             &[],
         )
         .unwrap();
-        stage.carry_all(entries).await;
-        assert_eq!(stage.world().texts(), ["Hello, world."], "{fault:?}");
-        assert!(!stage.world().messages[0].streams);
+        stage.deliver_all(entries).await;
+        assert_eq!(stage.thread().texts(), ["Hello, world."], "{fault:?}");
+        assert!(!stage.thread().messages[0].is_streaming);
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_ended_now_is_not_given_up() {
-    for sure in [true, false] {
-        let stage = Stage::new().await;
-        let left = streaming(&stage, "Hello, ", sure).await;
+async fn failed_stream_stop_is_retried() {
+    for is_exact in [true, false] {
+        let stage = ReplyFixture::new().await;
+        let state = start_stream(&stage, "Hello, ", is_exact).await;
         for _ in 0..3 {
-            stage.fault("chat.stopStream", Fault::Broken);
+            stage.inject_fault("chat.stopStream", SlackFault::ServerError);
         }
-        let result = answer("Hello, world.");
-        let entries = answered(&question(), &left, Language::En, &result, &[]).unwrap();
-        stage.carry_all(entries).await;
-        let world = stage.world();
-        assert_eq!(world.texts(), ["Hello, world."], "{sure}");
+        let result = text_result("Hello, world.");
+        let entries = plan_answer(&question(), &state, Language::En, &result, &[]).unwrap();
+        stage.deliver_all(entries).await;
+        let world = stage.thread();
+        assert_eq!(world.texts(), ["Hello, world."], "{is_exact}");
         assert!(world.reactions.contains("white_check_mark"));
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_heard_of_is_found_and_finished() {
-    let stage = Stage::new().await;
-    streaming(&stage, "Hel", true).await;
-    let entries = answered(
+async fn unrecorded_stream_is_found_and_finalized() {
+    let stage = ReplyFixture::new().await;
+    start_stream(&stage, "Hel", true).await;
+    let entries = plan_answer(
         &question(),
-        &unknown(),
+        &unknown_state(),
         Language::En,
-        &answer("Hello."),
+        &text_result("Hello."),
         &[],
     )
     .unwrap();
-    stage.carry_all(entries).await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
-    // If there is none, the answer is a post of its own.
-    let stage = Stage::new().await;
-    let entries = answered(
+    stage.deliver_all(entries).await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
+    // Without a stream, the answer is a new post.
+    let stage = ReplyFixture::new().await;
+    let entries = plan_answer(
         &question(),
-        &unknown(),
+        &unknown_state(),
         Language::En,
-        &answer("Hello."),
+        &text_result("Hello."),
         &[],
     )
     .unwrap();
-    stage.carry_all(entries).await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
+    stage.deliver_all(entries).await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
 #[tokio::test]
-async fn as_long_as_nobody_says_who_we_are_an_answer_waits_instead_of_coming_twice() {
-    let stage = Stage::new().await;
-    streaming(&stage, "Hel", true).await;
-    let entries = answered(
+async fn reply_is_retried_until_bot_identity_is_known() {
+    let stage = ReplyFixture::new().await;
+    start_stream(&stage, "Hel", true).await;
+    let entries = plan_answer(
         &question(),
-        &unknown(),
+        &unknown_state(),
         Language::En,
-        &answer("Hello."),
+        &text_result("Hello."),
         &[],
     );
     let entry = entries.unwrap().remove(0);
-    let stranger = stage.stranger();
-    for attempt in 1..EARLY {
-        let carried = stranger.poster().carry(&claimed(&entry, attempt)).await;
-        assert!(matches!(carried, Carried::Later { .. }), "{carried:?}");
+    let service = stage.service_without_identity();
+    for attempt in 1..EARLY_ATTEMPTS {
+        let outcome = service
+            .post_handler()
+            .deliver(&outbox_entry(&entry, attempt))
+            .await;
+        assert!(matches!(outcome, PostOutcome::Retry { .. }), "{outcome:?}");
     }
-    assert_eq!(stage.world().texts(), ["Hel"], "nothing beside what grew");
-    // It comes out who we are, and what grew is found and finished.
-    let carried = stage.desk.poster().carry(&claimed(&entry, EARLY)).await;
-    assert_eq!(carried, Carried::Arrived);
-    assert_eq!(stage.world().texts(), ["Hello."]);
+    assert_eq!(stage.thread().texts(), ["Hel"], "only the stream");
+    // Once the bot identity is known, the stream is found and finalized.
+    let outcome = stage
+        .service
+        .post_handler()
+        .deliver(&outbox_entry(&entry, EARLY_ATTEMPTS))
+        .await;
+    assert_eq!(outcome, PostOutcome::Delivered);
+    assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
 #[tokio::test]
-async fn if_it_never_comes_out_who_we_are_the_answer_stands_there_all_the_same() {
-    let stage = Stage::new().await;
-    let entries = answered(
+async fn reply_is_posted_when_bot_identity_stays_unknown() {
+    let stage = ReplyFixture::new().await;
+    let entries = plan_answer(
         &question(),
-        &unknown(),
+        &unknown_state(),
         Language::En,
-        &answer("Hello."),
+        &text_result("Hello."),
         &[],
     );
-    let entry = claimed(&entries.unwrap()[0], EARLY);
-    let carried = stage.stranger().poster().carry(&entry).await;
-    assert_eq!(carried, Carried::Arrived);
-    assert_eq!(stage.world().texts(), ["Hello."]);
+    let entry = outbox_entry(&entries.unwrap()[0], EARLY_ATTEMPTS);
+    let outcome = stage
+        .service_without_identity()
+        .post_handler()
+        .deliver(&entry)
+        .await;
+    assert_eq!(outcome, PostOutcome::Delivered);
+    assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
 #[tokio::test]
-async fn an_answer_that_could_not_be_said_gets_no_sign_of_success() {
-    let stage = Stage::new().await;
-    stage.world().reactions.insert("eyes".to_owned());
-    stage.fault("chat.postMessage", Fault::Word("is_archived"));
-    let entries = plain("Hello.");
-    let carried = stage.carry(&entries[0]).await;
-    assert!(matches!(carried, Carried::Never { .. }), "{carried:?}");
-    let entry = claimed(&entries[0], 1);
-    stage.desk.poster().given_up(&entry, "is_archived").await;
-    stage.carry_all(entries[1..].to_vec()).await;
-    assert_eq!(stage.world().reactions.iter().collect::<Vec<_>>(), ["x"]);
+async fn undelivered_answer_gets_no_success_reaction() {
+    let stage = ReplyFixture::new().await;
+    stage.thread().reactions.insert("eyes".to_owned());
+    stage.inject_fault("chat.postMessage", SlackFault::ErrorCode("is_archived"));
+    let entries = plan_text("Hello.");
+    let outcome = stage.deliver(&entries[0]).await;
+    assert!(matches!(outcome, PostOutcome::Failed { .. }), "{outcome:?}");
+    let entry = outbox_entry(&entries[0], 1);
+    stage
+        .service
+        .post_handler()
+        .on_dead_letter(&entry, "is_archived")
+        .await;
+    stage.deliver_all(entries[1..].to_vec()).await;
+    assert_eq!(stage.thread().reactions.iter().collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_question_is_not_adopted() {
-    let stage = Stage::new().await;
-    let Standing::Stream { ts, .. } = streaming(&stage, "Other", true).await.standing else {
+async fn stream_of_other_question_is_not_claimed() {
+    let stage = ReplyFixture::new().await;
+    let PostedAs::Stream { ts, .. } = start_stream(&stage, "Other", true).await.posted_as else {
         panic!("no stream");
     };
     stage
-        .shelf
-        .know("slack.live.at", &format!("C1/{ts}"), "another")
+        .store
+        .insert("slack.live.at", &format!("C1/{ts}"), "another")
         .await;
-    let entries = answered(&question(), &unknown(), Language::En, &answer("Mine."), &[]).unwrap();
-    stage.carry_all(entries).await;
-    assert_eq!(stage.world().texts(), ["Other", "Mine."]);
+    let entries = plan_answer(
+        &question(),
+        &unknown_state(),
+        Language::En,
+        &text_result("Mine."),
+        &[],
+    )
+    .unwrap();
+    stage.deliver_all(entries).await;
+    assert_eq!(stage.thread().texts(), ["Other", "Mine."]);
 }
 
 #[tokio::test]
-async fn a_message_that_somebody_took_away_is_posted_anew() {
-    let stage = Stage::new().await;
-    let gone = left(
-        Standing::Post {
+async fn deleted_message_is_posted_again() {
+    let stage = ReplyFixture::new().await;
+    let deleted = live_state(
+        PostedAs::Post {
             ts: Ts::new("1500.1").unwrap(),
         },
         "Hel",
     );
-    let entries = answered(&question(), &gone, Language::En, &answer("Hello."), &[]).unwrap();
-    stage.carry_all(entries).await;
-    assert_eq!(stage.world().texts(), ["Hello."]);
+    let entries = plan_answer(
+        &question(),
+        &deleted,
+        Language::En,
+        &text_result("Hello."),
+        &[],
+    )
+    .unwrap();
+    stage.deliver_all(entries).await;
+    assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
 #[tokio::test]
-async fn a_file_goes_in_three_steps() {
-    let stage = Stage::new().await;
-    let entries = answered(
+async fn file_is_uploaded_in_three_calls() {
+    let stage = ReplyFixture::new().await;
+    let entries = plan_answer(
         &question(),
-        &Left::nothing(),
+        &LiveReplyState::not_posted(),
         Language::En,
-        &with_file("Here."),
+        &file_result("Here."),
         &[],
     );
-    stage.carry_all(entries.unwrap()).await;
-    let world = stage.world();
+    stage.deliver_all(entries.unwrap()).await;
+    let world = stage.thread();
     let steps = [
         "chat.postMessage",
         "files.getUploadURLExternal",
@@ -387,151 +434,175 @@ async fn a_file_goes_in_three_steps() {
         "files.completeUploadExternal",
     ];
     assert_eq!(world.calls[..4], steps);
-    assert_eq!(world.files(), 1);
+    assert_eq!(world.file_count(), 1);
     assert_eq!(world.messages[1].text, "a,b");
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_posted_is_said_in_the_thread() {
-    for (word, wanted) in [
+async fn file_upload_failure_is_reported_in_thread() {
+    for (code, expected) in [
         ("storage_limit_reached", "could not be posted"),
         ("file_upload_size_restricted", "too large"),
     ] {
-        let stage = Stage::new().await;
-        stage.fault("files.getUploadURLExternal", Fault::Word(word));
-        let entries = answered(
+        let stage = ReplyFixture::new().await;
+        stage.inject_fault("files.getUploadURLExternal", SlackFault::ErrorCode(code));
+        let entries = plan_answer(
             &question(),
-            &Left::nothing(),
+            &LiveReplyState::not_posted(),
             Language::En,
-            &with_file(""),
+            &file_result(""),
             &[],
         );
         let entry = entries.unwrap().remove(0);
-        assert!(matches!(stage.carry(&entry).await, Carried::Never { .. }));
-        // Giving up once more adds nothing.
+        assert!(matches!(
+            stage.deliver(&entry).await,
+            PostOutcome::Failed { .. }
+        ));
+        // Dead-lettering the entry adds no second notice.
         stage
-            .desk
-            .poster()
-            .given_up(&claimed(&entry, 12), word)
+            .service
+            .post_handler()
+            .on_dead_letter(&outbox_entry(&entry, 12), code)
             .await;
-        let said = stage.shelf.entries.lock().unwrap().clone();
-        assert_eq!(said.len(), 1);
-        stage.carry_all(said).await;
-        let texts = stage.world().texts();
+        let notices = stage.store.entries.lock().unwrap().clone();
+        assert_eq!(notices.len(), 1);
+        stage.deliver_all(notices).await;
+        let texts = stage.thread().texts();
         assert!(
-            texts[0].contains("sales.csv") && texts[0].contains(wanted),
+            texts[0].contains("sales.csv") && texts[0].contains(expected),
             "{texts:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_file_whose_task_is_gone_is_said_too() {
-    let stage = Stage::new().await;
-    let mut result = with_file("");
+async fn file_of_missing_task_is_reported_in_thread() {
+    let stage = ReplyFixture::new().await;
+    let mut result = file_result("");
     result.task_id = Some("task-2".to_owned());
-    let entries = answered(&question(), &Left::nothing(), Language::En, &result, &[]).unwrap();
+    let entries = plan_answer(
+        &question(),
+        &LiveReplyState::not_posted(),
+        Language::En,
+        &result,
+        &[],
+    )
+    .unwrap();
     assert!(matches!(
-        stage.carry(&entries[0]).await,
-        Carried::Never { .. }
+        stage.deliver(&entries[0]).await,
+        PostOutcome::Failed { .. }
     ));
-    assert_eq!(stage.shelf.entries.lock().unwrap().len(), 1);
+    assert_eq!(stage.store.entries.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn the_sign_shows_how_it_ended_and_the_first_one_goes() {
+async fn final_reaction_replaces_received_reaction() {
     let q = question();
-    let nothing = Left::nothing();
-    for (entries, sign) in [
-        (plain("Hello."), "white_check_mark"),
+    let not_posted = LiveReplyState::not_posted();
+    for (entries, reaction) in [
+        (plan_text("Hello."), "white_check_mark"),
         (
-            failed(&q, &nothing, Language::En, ErrorWord::Throttling).unwrap(),
+            plan_failure(&q, &not_posted, Language::En, ErrorReason::Throttling).unwrap(),
             "x",
         ),
         (
-            stopped(&q, &nothing, Language::En).unwrap(),
+            plan_stop(&q, &not_posted, Language::En).unwrap(),
             "octagonal_sign",
         ),
     ] {
-        let stage = Stage::new().await;
-        stage.world().reactions.insert("eyes".to_owned());
-        stage.carry_all(entries).await;
-        assert_eq!(stage.world().reactions.iter().collect::<Vec<_>>(), [sign]);
+        let stage = ReplyFixture::new().await;
+        stage.thread().reactions.insert("eyes".to_owned());
+        stage.deliver_all(entries).await;
+        assert_eq!(
+            stage.thread().reactions.iter().collect::<Vec<_>>(),
+            [reaction]
+        );
     }
 }
 
 #[tokio::test]
-async fn a_workspace_without_reactions_gets_its_answer_all_the_same() {
-    for word in [
+async fn answer_is_posted_without_reaction_permission() {
+    for code in [
         "missing_scope",
         "already_reacted",
         "no_reaction",
         "message_not_found",
     ] {
-        let stage = Stage::new().await;
-        stage.fault("reactions.add", Fault::Word(word));
-        stage.fault("reactions.remove", Fault::Word(word));
-        stage.carry_all(plain("Hello.")).await;
+        let stage = ReplyFixture::new().await;
+        stage.inject_fault("reactions.add", SlackFault::ErrorCode(code));
+        stage.inject_fault("reactions.remove", SlackFault::ErrorCode(code));
+        stage.deliver_all(plan_text("Hello.")).await;
     }
 }
 
 #[tokio::test]
-async fn a_refusal_is_shown_where_the_user_looks() {
+async fn refusal_is_ephemeral_in_thread_or_channel() {
     for (in_thread, thread) in [(false, None), (true, Some("1000.000001"))] {
-        let stage = Stage::new().await;
+        let stage = ReplyFixture::new().await;
         let mut q = question();
         q.in_thread = in_thread;
-        let entries = refused(&q, Language::En, &Refusal::NotAllowed).unwrap();
-        stage.carry_all(entries).await;
-        let world = stage.world();
-        assert_eq!(world.told.len(), 1);
-        assert_eq!(world.told[0]["user"], "U1");
-        assert_eq!(world.told[0].get("thread_ts").map(String::as_str), thread);
+        let entries = plan_refusal(&q, Language::En, &Refusal::NotAllowed).unwrap();
+        stage.deliver_all(entries).await;
+        let world = stage.thread();
+        assert_eq!(world.ephemerals.len(), 1);
+        assert_eq!(world.ephemerals[0]["user"], "U1");
+        assert_eq!(
+            world.ephemerals[0].get("thread_ts").map(String::as_str),
+            thread
+        );
         assert!(world.texts().is_empty());
     }
 }
 
 #[tokio::test]
-async fn between_two_alone_a_refusal_may_be_a_message() {
-    for (place, messages) in [(PlaceKind::Im, 1), (PlaceKind::Channel, 0)] {
-        let stage = Stage::new().await;
+async fn refusal_in_direct_message_falls_back_to_post() {
+    for (place_kind, messages) in [(ConversationKind::Im, 1), (ConversationKind::Channel, 0)] {
+        let stage = ReplyFixture::new().await;
         let mut q = question();
-        q.place = place;
-        let word = Fault::Word("method_not_supported_for_channel_type");
-        stage.fault("chat.postEphemeral", word);
-        let entries = refused(&q, Language::En, &Refusal::NotAllowed).unwrap();
-        stage.carry(&entries[0]).await;
-        assert_eq!(stage.world().texts().len(), messages, "{place:?}");
+        q.conversation_kind = place_kind;
+        let fault = SlackFault::ErrorCode("method_not_supported_for_channel_type");
+        stage.inject_fault("chat.postEphemeral", fault);
+        let entries = plan_refusal(&q, Language::En, &Refusal::NotAllowed).unwrap();
+        stage.deliver(&entries[0]).await;
+        assert_eq!(stage.thread().texts().len(), messages, "{place_kind:?}");
     }
 }
 
 #[tokio::test]
-async fn what_another_version_wrote_is_given_up_and_not_guessed() {
-    let stage = Stage::new().await;
-    let mut entry = plain("Hello.").remove(0);
-    entry.payload = interzone_protocol::vocab::Json::parse(r#"{"act":{"do":"dance"}}"#).unwrap();
-    assert!(matches!(stage.carry(&entry).await, Carried::Never { .. }));
+async fn payload_of_other_version_fails_permanently() {
+    let stage = ReplyFixture::new().await;
+    let mut entry = plan_text("Hello.").remove(0);
+    entry.payload =
+        interzone_protocol::vocab::VerbatimJson::parse(r#"{"act":{"do":"dance"}}"#).unwrap();
+    assert!(matches!(
+        stage.deliver(&entry).await,
+        PostOutcome::Failed { .. }
+    ));
 }
 
-/// Every step of a long reply with a file is broken off once, before and after it has happened.
+/// Interrupts every step of a long reply with a file, before and after it is executed.
 #[tokio::test]
-async fn a_crash_at_any_step_neither_loses_nor_doubles() {
+async fn crash_at_any_step_neither_loses_nor_duplicates() {
     let text = "これは一文です。".repeat(3_000);
-    for fault in [Fault::HangsBefore, Fault::HangsAfter, Fault::Lost] {
+    for fault in [
+        SlackFault::HangsBefore,
+        SlackFault::HangsAfter,
+        SlackFault::ResponseLost,
+    ] {
         let mut step = 1;
         loop {
-            let stage = Stage::new().await;
-            stage.world().reactions.insert("eyes".to_owned());
-            let left = streaming(&stage, "これは", true).await;
+            let stage = ReplyFixture::new().await;
+            stage.thread().reactions.insert("eyes".to_owned());
+            let state = start_stream(&stage, "これは", true).await;
             let entries =
-                answered(&question(), &left, Language::Ja, &with_file(&text), &[]).unwrap();
-            let changes = stage.world().steps();
-            stage.world().fault_at = Some((changes + step, fault));
-            stage.carry_all(entries).await;
-            let world = stage.world();
+                plan_answer(&question(), &state, Language::Ja, &file_result(&text), &[]).unwrap();
+            let changes = stage.thread().mutation_count();
+            stage.thread().fault_at = Some((changes + step, fault));
+            stage.deliver_all(entries).await;
+            let world = stage.thread();
             assert_eq!(world.texts().concat(), text, "{fault:?} at {step}");
             assert_eq!(world.texts().len(), 3, "{fault:?} at {step}");
-            assert_eq!(world.files(), 1, "{fault:?} at {step}");
+            assert_eq!(world.file_count(), 1, "{fault:?} at {step}");
             assert_eq!(
                 world.reactions.iter().collect::<Vec<_>>(),
                 ["white_check_mark"]

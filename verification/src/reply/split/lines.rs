@@ -1,16 +1,16 @@
-//! The lines of a Markdown text, and which of its code blocks or tables each stands in.
+//! Iterates over the lines of a Markdown text and tracks the open code block or table.
 
-use crate::reply::looked::looked;
+use crate::reply::complexity_probe::count_scan;
 
-/// What is open at a place: nothing, a code block or a table.
+/// The open block at a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Open<'a> {
+pub(super) enum OpenBlock<'a> {
     #[default]
-    Nothing,
+    NoBlock,
     Fence {
         /// The line that opens it.
         opener: &'a str,
-        /// What closes it.
+        /// The line that closes it.
         closer: &'a str,
     },
     Table {
@@ -19,9 +19,9 @@ pub(super) enum Open<'a> {
     },
 }
 
-impl Open<'_> {
+impl OpenBlock<'_> {
     pub(super) fn is_open(&self) -> bool {
-        *self != Self::Nothing
+        *self != Self::NoBlock
     }
 
     pub(super) fn is_fence(&self) -> bool {
@@ -32,203 +32,203 @@ impl Open<'_> {
         matches!(self, Self::Table { .. })
     }
 
-    /// In how many quotes it stands.
-    fn depth(&self) -> usize {
+    /// Quote depth of the block.
+    fn quote_depth(&self) -> usize {
         match self {
-            Self::Nothing => 0,
-            Self::Fence { opener: line, .. } | Self::Table { header: line } => quote(line).0,
+            Self::NoBlock => 0,
+            Self::Fence { opener: line, .. } | Self::Table { header: line } => strip_quote(line).0,
         }
     }
 
-    /// What closes it before a cut.
-    pub(super) fn closing(&self) -> String {
+    /// Text that closes the block before a cut.
+    pub(super) fn closing_text(&self) -> String {
         match self {
             Self::Fence { closer, .. } => format!("\n{closer}"),
-            Self::Nothing | Self::Table { .. } => String::new(),
+            Self::NoBlock | Self::Table { .. } => String::new(),
         }
     }
 
-    /// How many characters it takes to close it.
-    pub(super) fn cost(&self) -> usize {
+    /// Number of characters needed to close the block.
+    pub(super) fn closing_len(&self) -> usize {
         match self {
-            // Its signs are of one byte each.
+            // Fence characters are ASCII.
             Self::Fence { closer, .. } => 1 + closer.len(),
-            Self::Nothing | Self::Table { .. } => 0,
+            Self::NoBlock | Self::Table { .. } => 0,
         }
     }
 
-    /// What opens it again after a cut.
-    pub(super) fn again(&self) -> String {
+    /// Text that reopens the block after a cut.
+    pub(super) fn reopening_text(&self) -> String {
         match self {
             Self::Fence { opener, .. } => format!("{opener}\n"),
             Self::Table { header } => format!("{header}\n"),
-            Self::Nothing => String::new(),
+            Self::NoBlock => String::new(),
         }
     }
 }
 
-/// A line, and what is open around it.
-pub(super) struct Line<'a> {
-    /// Where it starts.
+/// A line with the blocks around it.
+pub(super) struct MarkdownLine<'a> {
+    /// Byte offset of its start.
     pub(super) start: usize,
-    /// Without what ends it.
+    /// Without the line break.
     pub(super) text: &'a str,
-    /// What is open before it.
-    pub(super) before: Open<'a>,
-    /// Whether the text may be cut before it.
+    /// Block that is open before it.
+    pub(super) open_before: OpenBlock<'a>,
+    /// True if the text may be cut before it.
     pub(super) may_cut: bool,
-    /// Whether it must not be torn: it opens or closes a block, or is part of a table.
-    pub(super) whole: bool,
-    /// Whether the line before it is blank.
+    /// True if it must not be split: it opens or closes a block, or is part of a table.
+    pub(super) is_atomic: bool,
+    /// True if the previous line is blank.
     pub(super) after_blank: bool,
-    /// What it takes to close what is open after it.
-    pub(super) after_cost: usize,
+    /// Characters needed to close the block that is open after it.
+    pub(super) closing_len_after: usize,
 }
 
-/// The lines of a text, one after another.
-pub(super) struct Lines<'a> {
+/// Line iterator.
+pub(super) struct MarkdownLines<'a> {
     text: &'a str,
-    at: usize,
-    open: Open<'a>,
+    pos: usize,
+    open: OpenBlock<'a>,
     limit: usize,
-    /// How many lines of what is open have been seen, those that open it included.
-    seen: usize,
-    /// In how many quotes it stands.
-    depth: usize,
-    blank: bool,
+    /// Number of lines of the open block so far, including its opening lines.
+    block_lines: usize,
+    /// Quote depth of the open block.
+    quote_depth: usize,
+    previous_is_blank: bool,
 }
 
-impl<'a> Lines<'a> {
-    /// `limit` is that of a message: what opens or closes something must leave room in it.
-    pub(super) fn new(text: &'a str, open: Open<'a>, limit: usize) -> Self {
+impl<'a> MarkdownLines<'a> {
+    /// `limit` is the message limit: opening and closing lines must leave space within it.
+    pub(super) fn new(text: &'a str, open: OpenBlock<'a>, limit: usize) -> Self {
         Self {
             text,
-            at: 0,
+            pos: 0,
             open,
             limit,
-            // What was opened again has its first lines already.
-            seen: 2,
-            depth: open.depth(),
-            blank: false,
+            // A reopened block has its opening lines already.
+            block_lines: 2,
+            quote_depth: open.quote_depth(),
+            previous_is_blank: false,
         }
     }
 
-    fn line_at(&self, at: usize) -> Option<&'a str> {
-        let rest = self.text.get(at..).filter(|rest| !rest.is_empty())?;
-        let line = rest.split('\n').next()?;
-        looked(line.len());
+    fn line_at(&self, pos: usize) -> Option<&'a str> {
+        let remaining = self.text.get(pos..).filter(|rest| !rest.is_empty())?;
+        let line = remaining.split('\n').next()?;
+        count_scan(line.len());
         Some(line)
     }
 
-    pub(super) fn next(&mut self) -> Option<Line<'a>> {
-        let start = self.at;
+    pub(super) fn next(&mut self) -> Option<MarkdownLine<'a>> {
+        let start = self.pos;
         let text = self.line_at(start)?;
-        self.at = start + text.len() + 1;
-        let (before, depth) = (self.open, quote(text).0);
+        self.pos = start + text.len() + 1;
+        let (open_before, depth) = (self.open, strip_quote(text).0);
         let mut may_cut = true;
-        // What a quote holds ends with it.
-        let left = self.open.is_open() && depth < self.depth;
+        // A block inside a quote ends with the quote.
+        let quote_ended = self.open.is_open() && depth < self.quote_depth;
         match &self.open {
-            _ if left => self.begin(text),
-            Open::Fence { closer, .. }
-                if depth == self.depth && closes(quote(text).1, quote(closer).1) =>
+            _ if quote_ended => self.open_block(text),
+            OpenBlock::Fence { closer, .. }
+                if depth == self.quote_depth
+                    && closes_fence(strip_quote(text).1, strip_quote(closer).1) =>
             {
-                // An empty block would be opened again for it.
+                // Cutting here would reopen an empty block.
                 may_cut = false;
-                self.open = Open::Nothing;
+                self.open = OpenBlock::NoBlock;
             }
-            Open::Fence { .. } => {
-                may_cut = self.seen > 1;
-                self.seen += 1;
+            OpenBlock::Fence { .. } => {
+                may_cut = self.block_lines > 1;
+                self.block_lines += 1;
             }
-            Open::Table { .. } if text.contains('|') => {
-                may_cut = self.seen > 2;
-                self.seen += 1;
+            OpenBlock::Table { .. } if text.contains('|') => {
+                may_cut = self.block_lines > 2;
+                self.block_lines += 1;
             }
-            Open::Nothing | Open::Table { .. } => self.begin(text),
+            OpenBlock::NoBlock | OpenBlock::Table { .. } => self.open_block(text),
         }
-        // What ends here is not open before the line that follows it.
-        let before = match (&before, &self.open) {
-            _ if left => Open::Nothing,
-            (Open::Table { .. }, Open::Table { .. }) => before,
-            (Open::Table { .. }, _) => Open::Nothing,
-            _ => before,
+        // A block that ended is not open before this line.
+        let open_before = match (&open_before, &self.open) {
+            _ if quote_ended => OpenBlock::NoBlock,
+            (OpenBlock::Table { .. }, OpenBlock::Table { .. }) => open_before,
+            (OpenBlock::Table { .. }, _) => OpenBlock::NoBlock,
+            _ => open_before,
         };
-        let after_blank = std::mem::replace(&mut self.blank, text.trim().is_empty());
-        Some(Line {
+        let after_blank = std::mem::replace(&mut self.previous_is_blank, text.trim().is_empty());
+        Some(MarkdownLine {
             start,
             text,
-            whole: self.open != before || before.is_table(),
-            before,
+            is_atomic: self.open != open_before || open_before.is_table(),
+            open_before,
             may_cut,
             after_blank,
-            after_cost: self.open.cost(),
+            closing_len_after: self.open.closing_len(),
         })
     }
 
-    /// What this line opens, where nothing or no more is open. What would not leave room for anything
-    /// else in a message is text like any other.
-    fn begin(&mut self, text: &'a str) {
-        self.open = Open::Nothing;
-        self.seen = 1;
-        let most = self.limit / 4;
-        let (depth, inner) = quote(text);
-        self.depth = depth;
-        let ruled = |under: &&str| quote(under).0 == depth && is_rule(quote(under).1);
-        if let Some(marker) = fence(inner).filter(|_| super::length(text) <= most) {
-            // A quote goes on with the signs it began with.
+    /// Sets the block that this line opens, if any. Opening lines that would leave no space in a message are treated
+    /// as text.
+    fn open_block(&mut self, text: &'a str) {
+        self.open = OpenBlock::NoBlock;
+        self.block_lines = 1;
+        let max_len = self.limit / 4;
+        let (depth, content) = strip_quote(text);
+        self.quote_depth = depth;
+        let is_table_rule = |next_line: &&str| {
+            strip_quote(next_line).0 == depth && is_table_delimiter(strip_quote(next_line).1)
+        };
+        if let Some(marker) = opening_fence(content).filter(|_| super::utf16_len(text) <= max_len) {
+            // The closing line needs the same quote prefix.
             let closer = match depth {
                 0 => Some(marker),
-                _ => text.get(..text.len() - inner.trim_start().len() + marker.len()),
+                _ => text.get(..text.len() - content.trim_start().len() + marker.len()),
             };
-            self.open = Open::Fence {
+            self.open = OpenBlock::Fence {
                 opener: text,
                 closer: closer.unwrap_or(marker),
             };
-        } else if let Some(under) = self.line_at(self.at).filter(ruled)
+        } else if let Some(next_line) = self.line_at(self.pos).filter(is_table_rule)
             && text.contains('|')
-            && super::length(text) + super::length(under) < most
+            && super::utf16_len(text) + super::utf16_len(next_line) < max_len
         {
-            let start = self.at.saturating_sub(text.len() + 1);
-            let header = self.text.get(start..self.at + under.len());
-            self.open = header.map_or(Open::Nothing, |header| Open::Table { header });
+            let start = self.pos.saturating_sub(text.len() + 1);
+            let header = self.text.get(start..self.pos + next_line.len());
+            self.open = header.map_or(OpenBlock::NoBlock, |header| OpenBlock::Table { header });
         }
     }
 }
 
-/// In how many quotes a line stands, and what it says there.
-fn quote(line: &str) -> (usize, &str) {
-    let (mut depth, mut inner) = (0, line);
-    while let Some(quoted) = inner.trim_start().strip_prefix('>') {
-        (depth, inner) = (depth + 1, quoted);
+/// Returns the quote depth of a line and its content.
+fn strip_quote(line: &str) -> (usize, &str) {
+    let (mut depth, mut content) = (0, line);
+    while let Some(quoted) = content.trim_start().strip_prefix('>') {
+        (depth, content) = (depth + 1, quoted);
     }
-    (depth, inner)
+    (depth, content)
 }
 
-/// The signs that open a code block, if the line does.
-pub(in crate::reply) fn fence(line: &str) -> Option<&str> {
+/// Returns the fence that opens a code block, if the line does.
+pub(in crate::reply) fn opening_fence(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let sign = line
-        .chars()
-        .next()
-        .filter(|sign| matches!(sign, '`' | '~'))?;
-    let length = line.len() - line.trim_start_matches(sign).len();
+    let c = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = line.len() - line.trim_start_matches(c).len();
     let (marker, info) = line.split_at(length);
-    (length >= 3 && !(sign == '`' && info.contains('`'))).then_some(marker)
+    (length >= 3 && !(c == '`' && info.contains('`'))).then_some(marker)
 }
 
-/// Whether the line closes a code block that these signs opened.
-pub(in crate::reply) fn closes(line: &str, opened: &str) -> bool {
+/// Returns true if the line closes the code block that was opened by `opening`.
+pub(in crate::reply) fn closes_fence(line: &str, opening: &str) -> bool {
     let line = line.trim();
-    line.starts_with(opened)
-        && opened
+    line.starts_with(opening)
+        && opening
             .chars()
             .next()
             .is_some_and(|sign| line.chars().all(|other| other == sign))
 }
 
-/// Whether it is the line under the head of a table.
-pub(in crate::reply) fn is_rule(line: &str) -> bool {
+/// Returns true for the delimiter row of a table.
+pub(in crate::reply) fn is_table_delimiter(line: &str) -> bool {
     line.contains('-')
         && line.contains('|')
         && line

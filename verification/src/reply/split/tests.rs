@@ -1,19 +1,22 @@
-//! Whether a long answer is cut where a reader would cut it, and nothing is lost.
+//! Tests of splitting long answers.
 
 use super::*;
-use crate::reply::looked::looks_of;
+use crate::reply::complexity_probe::count_scanned_bytes;
 use proptest::prelude::*;
 
 const LIMIT: usize = 11_000;
 
-fn solid(text: &str) -> String {
-    text.chars().filter(|sign| !sign.is_whitespace()).collect()
+fn without_whitespace(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Without the lines that open and close code blocks.
-fn unfenced(text: &str) -> String {
-    let kept: Vec<&str> = text.lines().filter(|line| fence(line).is_none()).collect();
-    solid(&kept.join("\n"))
+/// Removes fence lines and whitespace.
+fn without_fences(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| opening_fence(line).is_none())
+        .collect();
+    without_whitespace(&lines.join("\n"))
 }
 
 fn japanese(characters: usize) -> String {
@@ -23,12 +26,15 @@ fn japanese(characters: usize) -> String {
 }
 
 #[test]
-fn eight_thousand_characters_are_one_message_and_forty_thousand_are_four() {
+fn text_is_split_into_fewest_messages() {
     for (characters, messages) in [(1, 1), (8_000, 1), (11_000, 1), (40_000, 4)] {
         let text = japanese(characters);
         let pieces = split(&text, LIMIT);
         assert_eq!(pieces.len(), messages, "{characters}");
-        assert_eq!(solid(&pieces.concat()), solid(&text));
+        assert_eq!(
+            without_whitespace(&pieces.concat()),
+            without_whitespace(&text)
+        );
     }
     let english = "A sentence of an answer. ".repeat(1_600);
     assert_eq!(split(&english, LIMIT).len(), 4);
@@ -37,14 +43,14 @@ fn eight_thousand_characters_are_one_message_and_forty_thousand_are_four() {
 }
 
 #[test]
-fn nothing_but_blanks_is_no_message() {
+fn blank_text_yields_no_message() {
     for blank in ["", " ", "\n\n", "\u{3000}\n"] {
         assert!(split(blank, LIMIT).is_empty());
     }
 }
 
 #[test]
-fn a_paragraph_is_better_than_a_line_and_a_line_better_than_a_sentence() {
+fn cut_prefers_paragraph_then_line_then_sentence() {
     let long = "x".repeat(45);
     let text = format!("{long}\n\nA line here.\nAnother line. And one more sentence that is long");
     let pieces = split(&text, 80);
@@ -56,18 +62,18 @@ fn a_paragraph_is_better_than_a_line_and_a_line_better_than_a_sentence() {
 }
 
 #[test]
-fn japanese_sentences_end_without_a_blank_and_keep_their_closing_marks() {
+fn japanese_sentence_keeps_closing_punctuation() {
     let text = format!("{}。「本当ですか？」{}", "長".repeat(50), "い".repeat(60));
     let pieces = split(&text, 80);
     assert_eq!(pieces[0], format!("{}。「本当ですか？」", "長".repeat(50)));
     assert_eq!(pieces[1], "い".repeat(60));
-    // A point within a number is no end.
+    // A period within a number ends no sentence.
     let text = format!("{} 3.14159{}", "a".repeat(40), "2".repeat(60));
     assert_eq!(split(&text, 64)[0], "a".repeat(40));
 }
 
 #[test]
-fn a_code_block_is_closed_and_opened_again_with_its_language() {
+fn cut_code_block_is_reopened_with_its_language() {
     let code: Vec<String> = (0..40)
         .map(|number| format!("    line_{number}();"))
         .collect();
@@ -80,7 +86,7 @@ fn a_code_block_is_closed_and_opened_again_with_its_language() {
             .filter(|line| line.starts_with("```"))
             .collect();
         assert!(fences.len().is_multiple_of(2), "{piece}");
-        assert!(!piece.contains("```rust\n```"), "an empty block: {piece}");
+        assert!(!piece.contains("```rust\n```"), "empty block: {piece}");
     }
     for line in &code {
         let found = pieces
@@ -93,24 +99,24 @@ fn a_code_block_is_closed_and_opened_again_with_its_language() {
 }
 
 #[test]
-fn code_and_tables_in_a_quote_are_closed_and_opened_again_within_it() {
+fn cut_blocks_in_quote_are_reopened_in_quote() {
     let code = format!("> ```rust\n{}> ```\nafter", "> let a = 1;\n".repeat(40));
     let parts = split(&code, 200);
     assert!(parts.len() > 2, "{parts:#?}");
     for (number, part) in parts.iter().enumerate() {
         assert!(part.starts_with("> ```rust\n> let"), "{part}");
-        let whole = if number + 1 == parts.len() {
+        let ending = if number + 1 == parts.len() {
             "> ```\nafter"
         } else {
             "\n> ```"
         };
-        assert!(part.ends_with(whole), "{part}");
+        assert!(part.ends_with(ending), "{part}");
         assert_eq!(part.matches("```").count(), 2, "{part}");
     }
     let lines = parts.iter().map(|part| part.matches("let a").count());
     assert_eq!(lines.sum::<usize>(), 40);
 
-    // In code, a quote is code.
+    // Inside code, a quote marker is code.
     let code = format!("```\n> ```\n{}```", "plain code\n".repeat(40));
     let parts = split(&code, 200);
     assert!(
@@ -119,10 +125,10 @@ fn code_and_tables_in_a_quote_are_closed_and_opened_again_within_it() {
             .all(|part| part.starts_with("```\n") && part.ends_with("\n```"))
     );
 
-    // A quote that ends takes its code with it.
-    let left = format!("> ```\n> code\n{}", "no code\n".repeat(60));
+    // The end of a quote ends its code block.
+    let text = format!("> ```\n> code\n{}", "no code\n".repeat(60));
     assert!(
-        split(&left, 200)
+        split(&text, 200)
             .iter()
             .skip(1)
             .all(|part| !part.contains('`'))
@@ -140,7 +146,7 @@ fn code_and_tables_in_a_quote_are_closed_and_opened_again_within_it() {
 }
 
 #[test]
-fn a_table_goes_on_under_its_header() {
+fn cut_table_repeats_its_header() {
     let rows: Vec<String> = (0..40)
         .map(|number| format!("| {number} | value {number} |"))
         .collect();
@@ -165,34 +171,37 @@ fn a_table_goes_on_under_its_header() {
 }
 
 #[test]
-fn a_sign_of_many_parts_stays_whole() {
+fn grapheme_cluster_is_not_split() {
     let family = "👨‍👩‍👧‍👦";
     let text = family.repeat(30);
     let pieces = split(&text, 64);
     assert!(pieces.len() > 1);
     for piece in &pieces {
-        assert!(piece.graphemes(true).all(|sign| sign == family), "{piece}");
+        assert!(
+            piece.graphemes(true).all(|cluster| cluster == family),
+            "{piece}"
+        );
     }
-    // One that alone is longer than a message is torn rather than lost.
+    // A cluster longer than a message is split.
     let zalgo = format!("e{}", "\u{301}".repeat(500));
     let pieces = split(&zalgo, 64);
     assert_eq!(pieces.concat(), zalgo);
 }
 
 #[test]
-fn what_opens_a_block_may_be_longer_than_a_message() {
+fn overlong_fence_line_respects_limit() {
     let text = format!("```{}\n{}\n```", "i".repeat(500), "code\n".repeat(100));
     for piece in split(&text, 100) {
-        assert!(length(&piece) <= 100, "{} {piece}", length(&piece));
+        assert!(utf16_len(&piece) <= 100, "{} {piece}", utf16_len(&piece));
     }
     let text = format!("{}\ncode\n", "`".repeat(500));
     for piece in split(&text, 100) {
-        assert!(length(&piece) <= 100, "{} {piece}", length(&piece));
+        assert!(utf16_len(&piece) <= 100, "{} {piece}", utf16_len(&piece));
     }
 }
 
 #[test]
-fn a_long_answer_is_looked_at_a_few_times_however_its_lines_are() {
+fn splitting_takes_linear_time() {
     let limit = 2_000;
     let opener = format!("```{}\n", "i".repeat(400));
     let fence = format!("{}\n", "`".repeat(400));
@@ -208,21 +217,25 @@ fn a_long_answer_is_looked_at_a_few_times_however_its_lines_are() {
         ("blank code", format!("```\n{}x", "\n".repeat(400_000))),
         ("spaces in code", format!("```\n{}x", " ".repeat(400_000))),
         (
-            "code with much to say",
+            "code with long info string",
             format!("{opener}{}", "x\n".repeat(200_000)),
         ),
         (
-            "code between many signs",
+            "code with long fence",
             format!("{fence}{}", "x\n".repeat(200_000)),
         ),
         ("code blocks", "```\nx\n```\n".repeat(40_000)),
         ("a table", format!("{header}{}", "|\n".repeat(200_000))),
         ("tables", "|\n|-\n\n".repeat(60_000)),
         ("a long row", format!("{header}|{}", "x".repeat(400_000))),
-        ("one sign", zalgo),
+        ("one grapheme cluster", zalgo),
     ] {
-        let seen = looks_of(|| split(&text, limit));
-        assert!(seen <= 40 * text.len(), "{name}: {seen} of {}", text.len());
+        let scanned = count_scanned_bytes(|| split(&text, limit));
+        assert!(
+            scanned <= 40 * text.len(),
+            "{name}: {scanned} of {}",
+            text.len()
+        );
     }
 }
 
@@ -244,34 +257,34 @@ fn markdown() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_message_is_too_long_and_each_is_something(text in markdown(), limit in 64..400_usize) {
+    fn messages_respect_limit_and_are_not_blank(text in markdown(), limit in 64..400_usize) {
         for piece in split(&text, limit) {
-            prop_assert!(length(&piece) <= limit);
+            prop_assert!(utf16_len(&piece) <= limit);
             prop_assert!(!piece.trim().is_empty());
         }
     }
 
     #[test]
-    fn nothing_of_plain_text_is_lost(text in "[a-zぁ-ん。. \n👍🏽é]{0,800}", limit in 64..400_usize) {
-        prop_assert_eq!(solid(&split(&text, limit).concat()), solid(&text));
+    fn splitting_keeps_plain_text(text in "[a-zぁ-ん。. \n👍🏽é]{0,800}", limit in 64..400_usize) {
+        prop_assert_eq!(without_whitespace(&split(&text, limit).concat()), without_whitespace(&text));
     }
 
     #[test]
-    fn nothing_of_code_is_lost(text in "([a-z ]{0,30}\n|```\n){0,40}", limit in 64..200_usize) {
-        prop_assert_eq!(unfenced(&split(&text, limit).join("\n")), unfenced(&text));
+    fn splitting_keeps_code(text in "([a-z ]{0,30}\n|```\n){0,40}", limit in 64..200_usize) {
+        prop_assert_eq!(without_fences(&split(&text, limit).join("\n")), without_fences(&text));
     }
 
     #[test]
-    fn a_text_that_fits_stays_as_it_is(text in markdown()) {
+    fn fitting_text_is_unchanged(text in markdown()) {
         let pieces = split(&text, 1_000_000);
-        let wanted = text.trim_end().trim_start_matches(['\n', '\r']);
-        if !wanted.trim().is_empty() {
-            prop_assert_eq!(pieces, vec![wanted.to_owned()]);
+        let expected = text.trim_end().trim_start_matches(['\n', '\r']);
+        if !expected.trim().is_empty() {
+            prop_assert_eq!(pieces, vec![expected.to_owned()]);
         }
     }
 
     #[test]
-    fn a_message_with_a_cut_block_closes_it(body in "([a-z]{10,30}\n){10,60}") {
+    fn cut_code_block_is_closed_in_each_message(body in "([a-z]{10,30}\n){10,60}") {
         let text = format!("```py\n{body}```");
         let pieces = split(&text, 100);
         prop_assert!(pieces.len() > 1);

@@ -1,230 +1,235 @@
-//! Posting, changing and streaming messages. What they say, and how it is cut to Slack's sizes, is not
-//! decided here.
+//! `chat` methods: post, update and stream messages.
 
-use super::{Args, Method, Slack, SlackError};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use crate::slack::tokens::Installation;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A message to post.
+/// Arguments of `chat.postMessage`.
 #[derive(Clone, Copy, Debug)]
-pub struct Post<'a> {
-    /// Where.
+pub struct PostMessage<'a> {
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// In which thread.
+    /// The thread.
     pub thread: Option<&'a Ts>,
-    /// What it says where blocks are not shown.
+    /// Fallback text for clients that do not show blocks.
     pub text: &'a str,
-    /// What it shows.
+    /// Blocks.
     pub blocks: Option<&'a Value>,
-    /// What we write behind it.
+    /// Message metadata.
     pub metadata: Option<&'a Value>,
 }
 
-/// Another content for a message of ours.
+/// Arguments of `chat.update`.
 #[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
-    /// Where it is.
+pub struct UpdateMessage<'a> {
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// Which.
+    /// The message.
     pub ts: &'a Ts,
-    /// What it says where blocks are not shown.
+    /// Fallback text for clients that do not show blocks.
     pub text: &'a str,
-    /// What it shows; an empty list takes blocks away.
+    /// Blocks; an empty list removes them.
     pub blocks: Option<&'a Value>,
-    /// What we write behind it.
+    /// Message metadata.
     pub metadata: Option<&'a Value>,
 }
 
-/// A message that only one person sees, until they load the page again.
+/// Arguments of `chat.postEphemeral`: a message visible to one user until the page is reloaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Ephemeral<'a> {
-    /// Where.
+pub struct PostEphemeral<'a> {
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// Who sees it.
+    /// The user who sees it.
     pub user: &'a UserId,
-    /// In which thread.
+    /// The thread.
     pub thread: Option<&'a Ts>,
-    /// What it says where blocks are not shown.
+    /// Fallback text for clients that do not show blocks.
     pub text: &'a str,
-    /// What it shows.
+    /// Blocks.
     pub blocks: Option<&'a Value>,
 }
 
-/// The beginning of a message that grows.
+/// Arguments of `chat.startStream`.
 #[derive(Clone, Copy, Debug)]
 pub struct StartStream<'a> {
-    /// Where.
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// In which thread; Slack streams nowhere else.
+    /// The thread; Slack supports streams only in threads.
     pub thread: &'a Ts,
-    /// For whom, with their workspace: Slack asks for it outside direct messages.
+    /// The recipient and their workspace, required outside direct messages.
     pub recipient: Option<(&'a UserId, &'a TeamId)>,
-    /// Its first text, in Markdown.
+    /// First text, in Markdown.
     pub markdown: Option<&'a str>,
-    /// Or its first pieces, as Slack's list of chunks.
+    /// Or the first chunks, as Slack's JSON list.
     pub chunks: Option<&'a Value>,
 }
 
-/// More of a message that grows.
+/// Arguments of `chat.appendStream`.
 #[derive(Clone, Copy, Debug)]
 pub struct AppendStream<'a> {
-    /// Where it is.
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// Which.
+    /// The message.
     pub ts: &'a Ts,
-    /// The text to add, in Markdown.
+    /// Text to append, in Markdown.
     pub markdown: Option<&'a str>,
-    /// Or the pieces to add, as Slack's list of chunks.
+    /// Or the chunks to append, as Slack's JSON list.
     pub chunks: Option<&'a Value>,
 }
 
-/// The end of a message that grows.
+/// Arguments of `chat.stopStream`.
 #[derive(Clone, Copy, Debug)]
 pub struct StopStream<'a> {
-    /// Where it is.
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// Which.
+    /// The message.
     pub ts: &'a Ts,
-    /// The last text, in Markdown.
+    /// Last text, in Markdown.
     pub markdown: Option<&'a str>,
-    /// Or the last pieces, as Slack's list of chunks.
+    /// Or the last chunks, as Slack's JSON list.
     pub chunks: Option<&'a Value>,
-    /// What stands under it.
+    /// Blocks below the text.
     pub blocks: Option<&'a Value>,
-    /// What we write behind it.
+    /// Message metadata.
     pub metadata: Option<&'a Value>,
 }
 
 #[derive(Deserialize)]
-struct Posted {
+struct PostResponse {
     ts: Ts,
 }
 
 impl Slack {
-    /// Posts a message and gives its name. Links in it are not unfolded: nobody but the reader fetches
-    /// what an agent names.
+    /// Posts a message and returns its timestamp. Links are not unfurled, so that Slack does not fetch URLs named by
+    /// an agent.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn chat_post_message(
         &self,
-        at: &Installation,
-        post: &Post<'_>,
+        installation: &Installation,
+        post: &PostMessage<'_>,
     ) -> Result<Ts, SlackError> {
-        let args = Args::new()
-            .with("channel", post.channel.as_str())
-            .maybe("thread_ts", post.thread.map(Ts::as_str))
-            .with("text", post.text)
-            .json("blocks", post.blocks)
-            .json("metadata", post.metadata)
-            .with("unfurl_links", "false")
-            .with("unfurl_media", "false");
-        let posted: Posted = self.call(at, Method::ChatPostMessage, &args).await?;
+        let args = SlackArgs::new()
+            .arg("channel", post.channel.as_str())
+            .optional_arg("thread_ts", post.thread.map(Ts::as_str))
+            .arg("text", post.text)
+            .json_arg("blocks", post.blocks)
+            .json_arg("metadata", post.metadata)
+            .arg("unfurl_links", "false")
+            .arg("unfurl_media", "false");
+        let posted: PostResponse = self
+            .call(installation, Method::ChatPostMessage, &args)
+            .await?;
         Ok(posted.ts)
     }
 
-    /// Changes a message of ours.
+    /// Updates a message of this app.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn chat_update(
         &self,
-        at: &Installation,
-        update: &Update<'_>,
+        installation: &Installation,
+        update: &UpdateMessage<'_>,
     ) -> Result<(), SlackError> {
-        let args = Args::new()
-            .with("channel", update.channel.as_str())
-            .with("ts", update.ts.as_str())
-            .with("text", update.text)
-            .json("blocks", update.blocks)
-            .json("metadata", update.metadata);
-        self.answer(at, Method::ChatUpdate, &args).await.map(drop)
+        let args = SlackArgs::new()
+            .arg("channel", update.channel.as_str())
+            .arg("ts", update.ts.as_str())
+            .arg("text", update.text)
+            .json_arg("blocks", update.blocks)
+            .json_arg("metadata", update.metadata);
+        self.call_raw(installation, Method::ChatUpdate, &args)
+            .await
+            .map(drop)
     }
 
-    /// Tells one person something.
+    /// Posts an ephemeral message.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn chat_post_ephemeral(
         &self,
-        at: &Installation,
-        post: &Ephemeral<'_>,
+        installation: &Installation,
+        post: &PostEphemeral<'_>,
     ) -> Result<(), SlackError> {
-        let args = Args::new()
-            .with("channel", post.channel.as_str())
-            .with("user", post.user.as_str())
-            .maybe("thread_ts", post.thread.map(Ts::as_str))
-            .with("text", post.text)
-            .json("blocks", post.blocks);
-        self.answer(at, Method::ChatPostEphemeral, &args)
+        let args = SlackArgs::new()
+            .arg("channel", post.channel.as_str())
+            .arg("user", post.user.as_str())
+            .optional_arg("thread_ts", post.thread.map(Ts::as_str))
+            .arg("text", post.text)
+            .json_arg("blocks", post.blocks);
+        self.call_raw(installation, Method::ChatPostEphemeral, &args)
             .await
             .map(drop)
     }
 
-    /// Begins a message that grows, and gives its name.
+    /// Starts a streaming message and returns its timestamp.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn chat_start_stream(
         &self,
-        at: &Installation,
+        installation: &Installation,
         start: &StartStream<'_>,
     ) -> Result<Ts, SlackError> {
-        let args = Args::new()
-            .with("channel", start.channel.as_str())
-            .with("thread_ts", start.thread.as_str())
-            .maybe(
+        let args = SlackArgs::new()
+            .arg("channel", start.channel.as_str())
+            .arg("thread_ts", start.thread.as_str())
+            .optional_arg(
                 "recipient_user_id",
                 start.recipient.map(|(user, _)| user.as_str()),
             )
-            .maybe(
+            .optional_arg(
                 "recipient_team_id",
                 start.recipient.map(|(_, team)| team.as_str()),
             )
-            .maybe("markdown_text", start.markdown)
-            .json("chunks", start.chunks);
-        let posted: Posted = self.call(at, Method::ChatStartStream, &args).await?;
+            .optional_arg("markdown_text", start.markdown)
+            .json_arg("chunks", start.chunks);
+        let posted: PostResponse = self
+            .call(installation, Method::ChatStartStream, &args)
+            .await?;
         Ok(posted.ts)
     }
 
-    /// Adds to a message that grows.
+    /// Appends to a streaming message.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `message_not_in_streaming_state` if it grows no more.
+    /// As [`call`](Slack::call); `message_not_in_streaming_state` if the stream has ended.
     pub async fn chat_append_stream(
         &self,
-        at: &Installation,
-        more: &AppendStream<'_>,
+        installation: &Installation,
+        append: &AppendStream<'_>,
     ) -> Result<(), SlackError> {
-        let args = Args::new()
-            .with("channel", more.channel.as_str())
-            .with("ts", more.ts.as_str())
-            .maybe("markdown_text", more.markdown)
-            .json("chunks", more.chunks);
-        self.answer(at, Method::ChatAppendStream, &args)
+        let args = SlackArgs::new()
+            .arg("channel", append.channel.as_str())
+            .arg("ts", append.ts.as_str())
+            .optional_arg("markdown_text", append.markdown)
+            .json_arg("chunks", append.chunks);
+        self.call_raw(installation, Method::ChatAppendStream, &args)
             .await
             .map(drop)
     }
 
-    /// Ends a message that grows.
+    /// Ends a streaming message.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `message_not_in_streaming_state` if it grows no more.
+    /// As [`call`](Slack::call); `message_not_in_streaming_state` if the stream has ended.
     pub async fn chat_stop_stream(
         &self,
-        at: &Installation,
+        installation: &Installation,
         stop: &StopStream<'_>,
     ) -> Result<(), SlackError> {
-        let args = Args::new()
-            .with("channel", stop.channel.as_str())
-            .with("ts", stop.ts.as_str())
-            .maybe("markdown_text", stop.markdown)
-            .json("chunks", stop.chunks)
-            .json("blocks", stop.blocks)
-            .json("metadata", stop.metadata);
-        self.answer(at, Method::ChatStopStream, &args)
+        let args = SlackArgs::new()
+            .arg("channel", stop.channel.as_str())
+            .arg("ts", stop.ts.as_str())
+            .optional_arg("markdown_text", stop.markdown)
+            .json_arg("chunks", stop.chunks)
+            .json_arg("blocks", stop.blocks)
+            .json_arg("metadata", stop.metadata);
+        self.call_raw(installation, Method::ChatStopStream, &args)
             .await
             .map(drop)
     }

@@ -1,195 +1,201 @@
-//! Places and what was written there. What of it is a question, or a part of one, is not known here.
+//! `conversations` methods.
 
-use super::answer::{PageMark, lenient, lenient_list, text};
-use super::files::File;
-use super::{Args, Method, Slack, SlackError};
+use super::files::SlackFile;
+use super::response::{PageCursor, lenient, lenient_list, text};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{AppId, BotId, ChannelId, Ts, UserId};
 use crate::slack::tokens::Installation;
 use serde::Deserialize;
 
-/// A place in which one writes.
+/// A channel, group or direct message.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Conversation {
-    /// Which.
+    /// The id.
     pub id: ChannelId,
-    /// What it is called; a direct message has no name.
+    /// Name; empty for a direct message.
     #[serde(default, deserialize_with = "text")]
     pub name: String,
-    /// Between us and one person.
+    /// True for a direct message with one user.
     #[serde(default)]
     pub is_im: bool,
-    /// Between several people, without a name.
+    /// True for an unnamed conversation of several users.
     #[serde(default)]
     pub is_mpim: bool,
-    /// Only for those who were invited.
+    /// True if only invited users see it.
     #[serde(default)]
     pub is_private: bool,
-    /// Nobody writes there any more.
+    /// True if it is archived.
     #[serde(default)]
     pub is_archived: bool,
-    /// Whether we are in it.
+    /// True if the bot is a member.
     #[serde(default)]
     pub is_member: bool,
-    /// Whether people of other workspaces are in it.
+    /// True if users of other workspaces are members.
     #[serde(default)]
     pub is_ext_shared: bool,
-    /// With whom, in a direct message.
+    /// The other user of a direct message.
     #[serde(default, deserialize_with = "lenient")]
     pub user: Option<UserId>,
 }
 
 impl Conversation {
-    /// Whether everybody of the workspace may read it.
+    /// Returns true if every user of the workspace may read it.
     pub fn is_public(&self) -> bool {
         !(self.is_im || self.is_mpim || self.is_private)
     }
 }
 
-/// What an app wrote behind a message.
+/// Message metadata set by an app.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Metadata {
-    /// Of what kind it is.
+pub struct MessageMetadata {
+    /// The event type.
     pub event_type: String,
-    /// What it says.
+    /// The payload.
     #[serde(default)]
     pub event_payload: serde_json::Value,
 }
 
-/// A message, as it stands in a thread.
+/// A message of a thread.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Message {
-    /// Its name within its channel.
+pub struct SlackMessage {
+    /// Timestamp, which identifies the message in its channel.
     pub ts: Ts,
-    /// The thread that it is in.
+    /// Timestamp of its thread.
     #[serde(default, deserialize_with = "lenient")]
     pub thread_ts: Option<Ts>,
-    /// Who wrote it.
+    /// The author.
     #[serde(default, deserialize_with = "lenient")]
     pub user: Option<UserId>,
-    /// Which bot posted it.
+    /// The bot that posted it.
     #[serde(default, deserialize_with = "lenient")]
     pub bot_id: Option<BotId>,
-    /// Which app posted it.
+    /// The app that posted it.
     #[serde(default, deserialize_with = "lenient")]
     pub app_id: Option<AppId>,
-    /// What its bot called itself.
+    /// Display name chosen by the bot.
     #[serde(default, deserialize_with = "lenient")]
     pub username: Option<String>,
-    /// What kind of message it is, if not a plain one.
+    /// Message subtype, if it is not a plain message.
     #[serde(default, deserialize_with = "lenient")]
     pub subtype: Option<String>,
-    /// What it says, in Slack's notation.
+    /// Text in mrkdwn.
     #[serde(default, deserialize_with = "text")]
     pub text: String,
-    /// The files that hang on it.
+    /// Attached files.
     #[serde(default, deserialize_with = "lenient_list")]
-    pub files: Vec<File>,
-    /// What its app wrote behind it.
+    pub files: Vec<SlackFile>,
+    /// Metadata set by its app.
     #[serde(default, deserialize_with = "lenient")]
-    pub metadata: Option<Metadata>,
+    pub metadata: Option<MessageMetadata>,
 }
 
 /// A page of a thread.
 #[derive(Clone, Debug)]
-pub struct Replies {
+pub struct RepliesPage {
     /// Its messages, oldest first.
-    pub messages: Vec<Message>,
-    /// Where the next page begins, if there is one.
-    pub next: Option<String>,
+    pub messages: Vec<SlackMessage>,
+    /// Cursor of the next page, if there is one.
+    pub next_cursor: Option<String>,
 }
 
-/// Which messages of a thread are wanted.
+/// Arguments of `conversations.replies`.
 #[derive(Clone, Copy, Debug)]
-pub struct Thread<'a> {
-    /// Where it is.
+pub struct RepliesQuery<'a> {
+    /// The channel.
     pub channel: &'a ChannelId,
-    /// Its first message.
+    /// The thread's first message.
     pub ts: &'a Ts,
-    /// Only what is not older.
+    /// Oldest timestamp, inclusive.
     pub oldest: Option<&'a Ts>,
-    /// Only what is not newer.
+    /// Latest timestamp, inclusive.
     pub latest: Option<&'a Ts>,
-    /// At most so many on a page.
+    /// Page size.
     pub limit: u16,
-    /// Where the page begins.
+    /// Cursor of the page.
     pub cursor: Option<&'a str>,
 }
 
 impl Slack {
-    /// What a place is.
+    /// Returns a conversation.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `channel_not_found` if we do not see it.
+    /// As [`call`](Slack::call); `channel_not_found` if the bot does not see it.
     pub async fn conversations_info(
         &self,
-        at: &Installation,
+        installation: &Installation,
         channel: &ChannelId,
     ) -> Result<Conversation, SlackError> {
         #[derive(Deserialize)]
-        struct Found {
+        struct InfoResponse {
             channel: Conversation,
         }
-        let args = Args::new().with("channel", channel.as_str());
-        let found: Found = self.call(at, Method::ConversationsInfo, &args).await?;
-        Ok(found.channel)
+        let args = SlackArgs::new().arg("channel", channel.as_str());
+        let response: InfoResponse = self
+            .call(installation, Method::ConversationsInfo, &args)
+            .await?;
+        Ok(response.channel)
     }
 
-    /// Some of those who are in a place, and where the next of them begin.
+    /// Returns a page of the members of a conversation, and the cursor of the next page.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn conversations_members(
         &self,
-        at: &Installation,
+        installation: &Installation,
         channel: &ChannelId,
         cursor: Option<&str>,
         limit: u16,
     ) -> Result<(Vec<UserId>, Option<String>), SlackError> {
         #[derive(Deserialize)]
-        struct Found {
+        struct MembersResponse {
             #[serde(default, deserialize_with = "lenient_list")]
             members: Vec<UserId>,
             #[serde(default)]
-            response_metadata: Option<PageMark>,
+            response_metadata: Option<PageCursor>,
         }
-        let args = Args::new()
-            .with("channel", channel.as_str())
-            .with("limit", limit.to_string())
-            .maybe("cursor", cursor);
-        let found: Found = self.call(at, Method::ConversationsMembers, &args).await?;
-        let next = found.response_metadata.unwrap_or_default().next();
-        Ok((found.members, next))
+        let args = SlackArgs::new()
+            .arg("channel", channel.as_str())
+            .arg("limit", limit.to_string())
+            .optional_arg("cursor", cursor);
+        let response: MembersResponse = self
+            .call(installation, Method::ConversationsMembers, &args)
+            .await?;
+        let next = response.response_metadata.unwrap_or_default().next_cursor();
+        Ok((response.members, next))
     }
 
-    /// A page of a thread, with all metadata.
+    /// Returns a page of a thread, with all metadata.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `thread_not_found` if there is none.
+    /// As [`call`](Slack::call); `thread_not_found` if it does not exist.
     pub async fn conversations_replies(
         &self,
-        at: &Installation,
-        thread: Thread<'_>,
-    ) -> Result<Replies, SlackError> {
+        installation: &Installation,
+        query: RepliesQuery<'_>,
+    ) -> Result<RepliesPage, SlackError> {
         #[derive(Deserialize)]
-        struct Found {
+        struct RepliesResponse {
             #[serde(default, deserialize_with = "lenient_list")]
-            messages: Vec<Message>,
+            messages: Vec<SlackMessage>,
             #[serde(default)]
-            response_metadata: Option<PageMark>,
+            response_metadata: Option<PageCursor>,
         }
-        let args = Args::new()
-            .with("channel", thread.channel.as_str())
-            .with("ts", thread.ts.as_str())
-            .with("limit", thread.limit.to_string())
-            .with("include_all_metadata", "true")
-            .with("inclusive", "true")
-            .maybe("oldest", thread.oldest.map(Ts::as_str))
-            .maybe("latest", thread.latest.map(Ts::as_str))
-            .maybe("cursor", thread.cursor);
-        let found: Found = self.call(at, Method::ConversationsReplies, &args).await?;
-        Ok(Replies {
-            messages: found.messages,
-            next: found.response_metadata.unwrap_or_default().next(),
+        let args = SlackArgs::new()
+            .arg("channel", query.channel.as_str())
+            .arg("ts", query.ts.as_str())
+            .arg("limit", query.limit.to_string())
+            .arg("include_all_metadata", "true")
+            .arg("inclusive", "true")
+            .optional_arg("oldest", query.oldest.map(Ts::as_str))
+            .optional_arg("latest", query.latest.map(Ts::as_str))
+            .optional_arg("cursor", query.cursor);
+        let response: RepliesResponse = self
+            .call(installation, Method::ConversationsReplies, &args)
+            .await?;
+        Ok(RepliesPage {
+            messages: response.messages,
+            next_cursor: response.response_metadata.unwrap_or_default().next_cursor(),
         })
     }
 }

@@ -1,189 +1,190 @@
-//! Why a call of Slack came to nothing, and whether it may have come to something all the same. What
-//! a user is told of it is not written here.
+//! Errors of Web API calls, and whether a failed call may have been executed.
 
 use super::Method;
-use super::words::FINAL;
+use super::permanent_errors::PERMANENT_ERRORS;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a call came to nothing.
+/// Error of a Web API call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlackError {
-    /// Slack did not want to.
-    #[error("slack refused {} with `{word}`{}", method.name(), asks(needed.as_deref()))]
-    Said {
-        /// What was called.
+    /// Slack rejected the call.
+    #[error("slack refused {} with `{code}`{}", method.name(), scope_hint(needed_scopes.as_deref()))]
+    Rejected {
+        /// The method.
         method: Method,
-        /// Slack's word for it: lower case letters, digits and underscores.
-        word: String,
-        /// The scopes that would help, where Slack names them.
-        needed: Option<String>,
+        /// Slack's error code: lower case letters, digits and underscores.
+        code: String,
+        /// The missing scopes, where Slack names them.
+        needed_scopes: Option<String>,
     },
-    /// Too many calls. Nothing happened, and nothing will before this time is over.
-    #[error("slack wants no {} for another {} s: try again then", method.name(), after.as_secs_f32().ceil())]
+    /// The rate limit is exceeded; the call was not executed.
+    #[error("slack rate limit for {} exceeded: try again in {} s", method.name(), after.as_secs_f32().ceil())]
     RateLimited {
-        /// What was called.
+        /// The method.
         method: Method,
-        /// How long to wait.
+        /// Delay before the next attempt.
         after: Duration,
     },
-    /// There was no connection. Nothing happened.
-    #[error("slack cannot be reached for {what}: check the network, DNS and `api_url`")]
+    /// The connection failed; the call was not executed.
+    #[error("slack cannot be reached for {operation}: check the network, DNS and `api_url`")]
     Unreachable {
-        /// What was called.
-        what: &'static str,
-        /// Why not.
+        /// The operation.
+        operation: &'static str,
+        /// The cause.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// The answer did not come in time.
-    #[error("slack did not answer {what} in time: try again later")]
+    /// The response timed out.
+    #[error("slack did not answer {operation} in time: try again later")]
     TimedOut {
-        /// What was called.
-        what: &'static str,
+        /// The operation.
+        operation: &'static str,
     },
-    /// The connection broke before the answer was there.
-    #[error("the connection to slack broke during {what}: try again later")]
-    Broken {
-        /// What was called.
-        what: &'static str,
-        /// How.
+    /// The connection broke before the response was complete.
+    #[error("the connection to slack broke during {operation}: try again later")]
+    ConnectionBroken {
+        /// The operation.
+        operation: &'static str,
+        /// The cause.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// An answer of HTTP alone.
-    #[error("slack answered {what} with http status {status}")]
-    Status {
-        /// What was called.
-        what: &'static str,
+    /// An HTTP error status without an error code of Slack.
+    #[error("slack answered {operation} with http status {status}")]
+    HttpStatus {
+        /// The operation.
+        operation: &'static str,
         /// The status.
         status: u16,
     },
-    /// An answer that makes no sense.
-    #[error("slack's answer to {what} cannot be read: check that `api_url` is Slack's")]
+    /// The response cannot be parsed.
+    #[error("slack's answer to {operation} cannot be read: check that `api_url` is Slack's")]
     Unreadable {
-        /// What was called.
-        what: &'static str,
+        /// The operation.
+        operation: &'static str,
     },
-    /// More bytes than we take.
-    #[error("slack's answer to {what} has more than {limit} bytes")]
+    /// The response exceeds the size limit.
+    #[error("slack's answer to {operation} has more than {limit} bytes")]
     TooLarge {
-        /// What was called.
-        what: &'static str,
-        /// How many bytes were allowed.
+        /// The operation.
+        operation: &'static str,
+        /// The limit in bytes.
         limit: usize,
     },
-    /// An address that is not Slack's. Nothing was sent there.
-    #[error("the address for {what} is not one of slack's own: nothing was sent to it")]
+    /// The URL is not on a Slack host; the request was not sent.
+    #[error("the url for {operation} is not on a slack host: the request was not sent")]
     ForbiddenHost {
-        /// What was called.
-        what: &'static str,
+        /// The operation.
+        operation: &'static str,
     },
 }
 
-fn asks(needed: Option<&str>) -> String {
+fn scope_hint(needed: Option<&str>) -> String {
     needed.map_or_else(String::new, |needed| {
         format!(": add the scope `{needed}` to the app and install it again")
     })
 }
 
-/// Refusals in which Slack says that it may have done a part, or that it will do it another time.
-const UNCERTAIN: &[&str] = &["internal_error", "fatal_error", "request_timeout"];
-const PASSING: &[&str] = &[
+/// Error codes of calls that may have been partly executed, and of calls that can be retried later.
+const AMBIGUOUS_ERRORS: &[&str] = &["internal_error", "fatal_error", "request_timeout"];
+const RETRYABLE_ERRORS: &[&str] = &[
     "accesslimited",
     "message_limit_exceeded",
     "service_unavailable",
-    // It still grows. It is ended again then, and Slack ends it by itself after a while.
+    // The message is still streaming. The stop is retried, and Slack ends streams after a while.
     "streaming_state_conflict",
     "team_added_to_org",
     "no_shadow_user",
 ];
 
 impl SlackError {
-    /// What Slack said, for those who know what to do about it.
-    pub fn said(method: Method, word: impl Into<String>) -> Self {
-        Self::Said {
+    /// Creates a rejection with this error code.
+    pub fn rejection(method: Method, code: impl Into<String>) -> Self {
+        Self::Rejected {
             method,
-            word: word.into(),
-            needed: None,
+            code: code.into(),
+            needed_scopes: None,
         }
     }
 
-    /// One word for it, for logs, metrics and decisions: Slack's own, or ours where Slack said none.
-    pub fn word(&self) -> &str {
+    /// Returns the error code for logs, metrics and decisions: Slack's own, or ours if Slack sent none.
+    pub fn code(&self) -> &str {
         match self {
-            Self::Said { word, .. } => word,
+            Self::Rejected { code: word, .. } => word,
             Self::RateLimited { .. } => "ratelimited",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed_out",
-            Self::Broken { .. } => "broken",
-            Self::Status { .. } => "http_status",
+            Self::ConnectionBroken { .. } => "broken",
+            Self::HttpStatus { .. } => "http_status",
             Self::Unreadable { .. } => "unreadable",
             Self::TooLarge { .. } => "too_large",
             Self::ForbiddenHost { .. } => "forbidden_host",
         }
     }
 
-    /// Whether Slack said this very word.
-    pub fn is(&self, word: &str) -> bool {
-        matches!(self, Self::Said { word: said, .. } if said == word)
+    /// Returns true if Slack rejected the call with this error code.
+    pub fn is_code(&self, code: &str) -> bool {
+        matches!(self, Self::Rejected { code: own, .. } if own == code)
     }
 
-    /// Whether Slack said no with a word that we have never heard of: it may be for good or for now, and
-    /// who can afford it tries a few times before it counts as for good.
-    /// So is a refusal without any word of Slack's, which may be a proxy's on the way.
-    pub fn is_puzzling(&self) -> bool {
+    /// Returns true if Slack rejected the call with an unknown error code, or with an HTTP 4xx status without a code
+    /// (which may be a proxy's). It may be permanent or temporary; callers retry a few times before treating it as
+    /// permanent.
+    pub fn is_unknown_code(&self) -> bool {
         match self {
-            Self::Said { word, .. } => {
-                let word = word.as_str();
-                [UNCERTAIN, PASSING, FINAL]
+            Self::Rejected { code: word, .. } => {
+                let code = word.as_str();
+                [AMBIGUOUS_ERRORS, RETRYABLE_ERRORS, PERMANENT_ERRORS]
                     .iter()
-                    .all(|words| !words.contains(&word))
+                    .all(|codes| !codes.contains(&code))
             }
-            Self::Status { status, .. } => (400..500).contains(status) && !self.may_pass(),
+            Self::HttpStatus { status, .. } => (400..500).contains(status) && !self.is_retryable(),
             _ => false,
         }
     }
 
-    /// Whether Slack may have done what it was asked. Look before you ask again.
-    pub fn may_have_happened(&self) -> bool {
+    /// Returns true if Slack may have executed the call; check before sending it again.
+    pub fn is_ambiguous(&self) -> bool {
         match self {
-            Self::Said { word, .. } => UNCERTAIN.contains(&word.as_str()) || self.is_puzzling(),
+            Self::Rejected { code: word, .. } => {
+                AMBIGUOUS_ERRORS.contains(&word.as_str()) || self.is_unknown_code()
+            }
             Self::TimedOut { .. }
-            | Self::Broken { .. }
+            | Self::ConnectionBroken { .. }
             | Self::Unreadable { .. }
             | Self::TooLarge { .. } => true,
-            Self::Status { status, .. } => *status >= 500 || *status == 408,
+            Self::HttpStatus { status, .. } => *status >= 500 || *status == 408,
             Self::RateLimited { .. } | Self::Unreachable { .. } | Self::ForbiddenHost { .. } => {
                 false
             }
         }
     }
 
-    /// Whether another attempt may succeed: a token that has run out is renewed before it.
-    pub fn may_pass_next_time(&self) -> bool {
-        self.may_pass() || self.is("token_expired")
+    /// Returns true if another attempt may succeed, including after an expired token is refreshed.
+    pub fn is_retryable_after_refresh(&self) -> bool {
+        self.is_retryable() || self.is_code("token_expired")
     }
 
-    /// Whether the same call may work later.
-    pub fn may_pass(&self) -> bool {
+    /// Returns true if the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Said { word, .. } => {
-                let word = word.as_str();
-                UNCERTAIN.contains(&word) || PASSING.contains(&word)
+            Self::Rejected { code: word, .. } => {
+                let code = word.as_str();
+                AMBIGUOUS_ERRORS.contains(&code) || RETRYABLE_ERRORS.contains(&code)
             }
             Self::RateLimited { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Broken { .. }
+            | Self::ConnectionBroken { .. }
             | Self::Unreadable { .. } => true,
-            Self::Status { status, .. } => *status >= 500 || matches!(status, 408 | 425 | 429),
+            Self::HttpStatus { status, .. } => *status >= 500 || matches!(status, 408 | 425 | 429),
             Self::TooLarge { .. } | Self::ForbiddenHost { .. } => false,
         }
     }
 
-    /// How long Slack wants us to wait, if it said so.
+    /// Returns the delay that Slack requested.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { after, .. } => Some(*after),
@@ -191,34 +192,34 @@ impl SlackError {
         }
     }
 
-    /// What became of a request that has no answer.
-    pub(super) fn of(what: &'static str, error: reqwest::Error) -> Self {
-        // The address of a file holds a secret of its own.
+    /// Classifies a request without a response.
+    pub(super) fn from_reqwest(operation: &'static str, error: reqwest::Error) -> Self {
+        // The URL of a file contains a secret.
         let source = error.without_url();
         if source.is_connect() || source.is_builder() {
             let source = Arc::new(source);
-            return Self::Unreachable { what, source };
+            return Self::Unreachable { operation, source };
         }
         if source.is_timeout() {
-            return Self::TimedOut { what };
+            return Self::TimedOut { operation };
         }
         let source = Arc::new(source);
-        Self::Broken { what, source }
+        Self::ConnectionBroken { operation, source }
     }
 }
 
-/// Slack's word as it may stand in a log line; what does not look like one is not passed on.
-pub(super) fn clean_word(word: &str) -> String {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    if (1..=64).contains(&word.len()) && word.bytes().all(fits) {
-        word.to_owned()
+/// Returns the error code if it is safe to log, else `unknown_error`.
+pub(super) fn sanitize_code(code: &str) -> String {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if (1..=64).contains(&code.len()) && code.bytes().all(is_allowed) {
+        code.to_owned()
     } else {
         "unknown_error".to_owned()
     }
 }
 
-/// A list of scopes as it may stand in a log line.
-pub(super) fn clean_scopes(scopes: &str) -> Option<String> {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || b":._-, ".contains(&byte);
-    ((1..=256).contains(&scopes.len()) && scopes.bytes().all(fits)).then(|| scopes.to_owned())
+/// Returns the scopes if they are safe to log.
+pub(super) fn sanitize_scopes(scopes: &str) -> Option<String> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || b":._-, ".contains(&byte);
+    ((1..=256).contains(&scopes.len()) && scopes.bytes().all(is_allowed)).then(|| scopes.to_owned())
 }

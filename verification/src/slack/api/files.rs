@@ -1,8 +1,7 @@
-//! Files, both ways: only to and from addresses that are Slack's, and never more bytes than were asked
-//! for. What is in them is not looked at here.
+//! `files` methods, upload and download. Transfers use Slack hosts only and are limited in size.
 
-use super::answer::{lenient, retry_after, text, whole};
-use super::{Args, Method, Slack, SlackError};
+use super::response::{lenient, read_body, retry_after, text};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{ChannelId, FileId, Ts};
 use crate::slack::tokens::Installation;
 use bytes::Bytes;
@@ -12,124 +11,131 @@ use serde_json::json;
 use std::time::Duration;
 use url::Url;
 
-/// How long a file may take on its way, all of it.
-const TRAVEL: Duration = Duration::from_secs(60);
-/// How often a download may be sent on.
-const HOPS: usize = 3;
+/// Timeout of a file transfer.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum number of redirects of a download.
+const MAX_REDIRECTS: usize = 3;
 const DOWNLOAD: &str = "a download";
 const UPLOAD: &str = "an upload";
-/// What Slack says when an upload is there; nobody reads it.
-const RECEIPT: usize = 64 << 10;
+/// Size limit of the upload response, which is discarded.
+const MAX_UPLOAD_RESPONSE_BYTES: usize = 64 << 10;
 
-/// A file, as Slack describes it.
+/// Slack's description of a file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct File {
-    /// Which.
+pub struct SlackFile {
+    /// The id.
     pub id: FileId,
-    /// What it is called.
+    /// File name.
     #[serde(default, deserialize_with = "text")]
     pub name: String,
-    /// What people see as its name.
+    /// Display title.
     #[serde(default, deserialize_with = "text")]
     pub title: String,
-    /// Of what type it says to be.
+    /// Declared media type.
     #[serde(default, deserialize_with = "text")]
     pub mimetype: String,
-    /// How large it says to be.
+    /// Declared size in bytes.
     #[serde(default, deserialize_with = "lenient")]
     pub size: Option<u64>,
-    /// Where its bytes are.
+    /// URL of the content.
     #[serde(default, deserialize_with = "lenient")]
     pub url_private: Option<String>,
-    /// Where its bytes are, as a file.
+    /// URL of the content as a download.
     #[serde(default, deserialize_with = "lenient")]
     pub url_private_download: Option<String>,
     /// `check_file_info` if this is a stub that [`Slack::files_info`] must complete.
     #[serde(default, deserialize_with = "lenient")]
     pub file_access: Option<String>,
-    /// `tombstone`, `hidden_by_limit`, or how it is kept.
+    /// `tombstone`, `hidden_by_limit`, or the storage mode.
     #[serde(default, deserialize_with = "lenient")]
     pub mode: Option<String>,
 }
 
-impl File {
-    /// Whether this is a stub, as files of other workspaces are.
+impl SlackFile {
+    /// Returns true for a stub, as used for files of other workspaces.
     pub fn is_stub(&self) -> bool {
         self.file_access.as_deref() == Some("check_file_info")
     }
 
-    /// Where its bytes are.
-    pub fn url(&self) -> Option<&str> {
+    /// Returns the download URL.
+    pub fn download_url(&self) -> Option<&str> {
         let download = self.url_private_download.as_deref();
         download.or(self.url_private.as_deref())
     }
 }
 
-/// Where a new file is to be sent.
+/// Response of `files.getUploadURLExternal`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct UploadTicket {
-    /// The address. Whoever has it may write there.
+    /// The upload URL, which grants write access by itself.
     pub upload_url: String,
-    /// What the file will be.
+    /// Id of the new file.
     pub file_id: FileId,
 }
 
-/// A file that was fetched.
+/// A downloaded file.
 #[derive(Clone, Debug)]
 pub struct Download {
-    /// Of what type the server says it is, without parameters; empty if it does not say. `text/html`
-    /// for a file of another type is Slack's login page: the token lacks `files:read`.
+    /// Media type without parameters, or empty. `text/html` for a file of another type is Slack's login page: the
+    /// token lacks `files:read`.
     pub mimetype: String,
-    /// What is in it.
+    /// The content.
     pub bytes: Bytes,
 }
 
 impl Slack {
-    /// What a file is.
+    /// Returns the description of a file.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `file_not_found` if we do not see it.
-    pub async fn files_info(&self, at: &Installation, file: &FileId) -> Result<File, SlackError> {
+    /// As [`call`](Slack::call); `file_not_found` if the bot does not see it.
+    pub async fn files_info(
+        &self,
+        installation: &Installation,
+        file: &FileId,
+    ) -> Result<SlackFile, SlackError> {
         #[derive(Deserialize)]
-        struct Found {
-            file: File,
+        struct InfoResponse {
+            file: SlackFile,
         }
-        let args = Args::new().with("file", file.as_str());
-        let found: Found = self.call(at, Method::FilesInfo, &args).await?;
-        Ok(found.file)
+        let args = SlackArgs::new().arg("file", file.as_str());
+        let response: InfoResponse = self.call(installation, Method::FilesInfo, &args).await?;
+        Ok(response.file)
     }
 
-    /// The first of three steps: a place for a file.
+    /// First of three upload steps: requests an upload URL.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn files_get_upload_url(
         &self,
-        at: &Installation,
+        installation: &Installation,
         name: &str,
         length: usize,
     ) -> Result<UploadTicket, SlackError> {
-        let args = Args::new()
-            .with("filename", name)
-            .with("length", length.to_string());
-        self.call(at, Method::FilesGetUploadUrl, &args).await
+        let args = SlackArgs::new()
+            .arg("filename", name)
+            .arg("length", length.to_string());
+        self.call(installation, Method::FilesGetUploadUrl, &args)
+            .await
     }
 
-    /// The second step: the bytes. The address is a permission of its own, so no token goes along.
+    /// Second step: sends the bytes. The URL grants access by itself, so no token is sent.
     ///
     /// # Errors
-    /// The address is not Slack's, or the bytes did not arrive.
+    /// The URL is not on a Slack host, or the transfer failed.
     pub async fn files_upload(&self, url: &str, bytes: Bytes) -> Result<(), SlackError> {
-        let url = self.slacks(UPLOAD, url)?;
+        let url = self.require_slack_url(UPLOAD, url)?;
         let sent = self
             .inner
             .http
             .post(url)
-            .timeout(TRAVEL)
+            .timeout(TRANSFER_TIMEOUT)
             .header(CONTENT_TYPE, "application/octet-stream")
             .body(bytes)
             .send();
-        let response = sent.await.map_err(|error| SlackError::of(UPLOAD, error))?;
+        let response = sent
+            .await
+            .map_err(|error| SlackError::from_reqwest(UPLOAD, error))?;
         let status = response.status();
         if status.as_u16() == 429 {
             let after = retry_after(response.headers());
@@ -137,71 +143,77 @@ impl Slack {
             return Err(SlackError::RateLimited { method, after });
         }
         if !status.is_success() {
-            let (what, status) = (UPLOAD, status.as_u16());
-            return Err(SlackError::Status { what, status });
+            let (operation, status) = (UPLOAD, status.as_u16());
+            return Err(SlackError::HttpStatus { operation, status });
         }
-        whole(UPLOAD, response, RECEIPT).await.map(drop)
+        read_body(UPLOAD, response, MAX_UPLOAD_RESPONSE_BYTES)
+            .await
+            .map(drop)
     }
 
-    /// The third step: the file is shown in a thread.
+    /// Third step: shares the file in a thread.
     ///
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn files_complete_upload(
         &self,
-        at: &Installation,
+        installation: &Installation,
         file: &FileId,
         title: &str,
         channel: &ChannelId,
         thread: Option<&Ts>,
     ) -> Result<(), SlackError> {
         let files = json!([{"id": file.as_str(), "title": title}]);
-        let args = Args::new()
-            .json("files", Some(&files))
-            .with("channel_id", channel.as_str())
-            .maybe("thread_ts", thread.map(Ts::as_str));
-        self.answer(at, Method::FilesCompleteUpload, &args)
+        let args = SlackArgs::new()
+            .json_arg("files", Some(&files))
+            .arg("channel_id", channel.as_str())
+            .optional_arg("thread_ts", thread.map(Ts::as_str));
+        self.call_raw(installation, Method::FilesCompleteUpload, &args)
             .await
             .map(drop)
     }
 
-    /// Fetches a file of at most `most` bytes.
+    /// Downloads a file of at most `max_bytes` bytes.
     ///
     /// # Errors
-    /// The address is not Slack's, the file is too large, or it did not come.
+    /// The URL is not on a Slack host, the file is too large, or the transfer failed.
     pub async fn files_download(
         &self,
-        at: &Installation,
+        installation: &Installation,
         url: &str,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<Download, SlackError> {
-        let fetched = self.download(at, url, most);
-        let fetched = tokio::time::timeout(TRAVEL, fetched).await;
-        fetched.unwrap_or(Err(SlackError::TimedOut { what: DOWNLOAD }))
+        let download = self.download(installation, url, max_bytes);
+        let fetched = tokio::time::timeout(TRANSFER_TIMEOUT, download).await;
+        fetched.unwrap_or(Err(SlackError::TimedOut {
+            operation: DOWNLOAD,
+        }))
     }
 
     async fn download(
         &self,
-        at: &Installation,
+        installation: &Installation,
         url: &str,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<Download, SlackError> {
-        let first = self.slacks(DOWNLOAD, url)?;
+        let first = self.require_slack_url(DOWNLOAD, url)?;
         let mut url = first.clone();
-        for _ in 0..=HOPS {
-            let mut request = self.inner.http.get(url.clone()).timeout(TRAVEL);
-            // The token goes where we were told to go, and not where that place sends us.
+        for _ in 0..=MAX_REDIRECTS {
+            let mut request = self.inner.http.get(url.clone()).timeout(TRANSFER_TIMEOUT);
+            // The token is sent to the original origin only, not to redirect targets.
             if url.origin() == first.origin() {
-                request = request.header(AUTHORIZATION, at.token.bearer());
+                request = request.header(AUTHORIZATION, installation.token.bearer());
             }
             let response = request.send().await;
-            let response = response.map_err(|error| SlackError::of(DOWNLOAD, error))?;
+            let response = response.map_err(|error| SlackError::from_reqwest(DOWNLOAD, error))?;
             let status = response.status();
             let header = |name| response.headers().get(name)?.to_str().ok();
             if status.is_redirection() {
                 let next = header(LOCATION).and_then(|next| url.join(next).ok());
-                let next = next.ok_or(SlackError::Unreadable { what: DOWNLOAD })?;
-                url = self.slacks(DOWNLOAD, next.as_str())?;
+                let next = next.ok_or(SlackError::Unreadable {
+                    operation: DOWNLOAD,
+                })?;
+                url = self.require_slack_url(DOWNLOAD, next.as_str())?;
                 continue;
             }
             if status.as_u16() == 429 {
@@ -210,22 +222,28 @@ impl Slack {
                 return Err(SlackError::RateLimited { method, after });
             }
             if status.as_u16() != 200 {
-                let (what, status) = (DOWNLOAD, status.as_u16());
-                return Err(SlackError::Status { what, status });
+                let (operation, status) = (DOWNLOAD, status.as_u16());
+                return Err(SlackError::HttpStatus { operation, status });
             }
             let mimetype = header(CONTENT_TYPE).unwrap_or_default();
             let mimetype = mimetype.split(';').next().unwrap_or_default();
             let mimetype = mimetype.trim().to_ascii_lowercase();
-            let bytes = whole(DOWNLOAD, response, most).await?;
+            let bytes = read_body(DOWNLOAD, response, max_bytes).await?;
             return Ok(Download { mimetype, bytes });
         }
-        Err(SlackError::Unreadable { what: DOWNLOAD })
+        Err(SlackError::Unreadable {
+            operation: DOWNLOAD,
+        })
     }
 
-    /// Reads an address that must be Slack's.
-    pub(super) fn slacks(&self, what: &'static str, url: &str) -> Result<Url, SlackError> {
+    /// Parses a URL and requires it to be on a Slack host.
+    pub(super) fn require_slack_url(
+        &self,
+        operation: &'static str,
+        url: &str,
+    ) -> Result<Url, SlackError> {
         let url = Url::parse(url).ok();
         url.filter(|url| self.inner.hosts.allows(url))
-            .ok_or(SlackError::ForbiddenHost { what })
+            .ok_or(SlackError::ForbiddenHost { operation })
     }
 }

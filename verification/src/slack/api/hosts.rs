@@ -1,49 +1,48 @@
-//! Which addresses we believe to be Slack's. A token or a file goes nowhere else, whatever an event or
-//! an answer says. How a request is made is not known here.
+//! Allowlist of Slack hosts. Tokens and files are sent nowhere else, whatever an event or a response contains.
 
 use url::{Host, Origin, Url};
 
-/// Slack's own domains, each with all that is below it.
-const SLACK: &[&str] = &[
+/// Slack's domains, including their subdomains.
+const SLACK_DOMAINS: &[&str] = &[
     "slack.com",
     "slack-files.com",
     "slack-edge.com",
     "slack-gov.com",
 ];
 
-/// The addresses for files and uploads.
+/// Allowed hosts for files and uploads.
 #[derive(Debug)]
-pub(super) struct Hosts {
-    /// Where the API is, if that is on this machine.
-    pub(super) own: Vec<Origin>,
+pub(super) struct TrustedHosts {
+    /// Origin of the API if it is on this machine.
+    pub(super) extra_origins: Vec<Origin>,
 }
 
-impl Hosts {
+impl TrustedHosts {
     pub(super) fn new(api: &Url) -> Self {
         Self {
-            own: is_loopback(api).then(|| api.origin()).into_iter().collect(),
+            extra_origins: is_loopback(api).then(|| api.origin()).into_iter().collect(),
         }
     }
 
-    /// Whether a file may be fetched from there, or sent there.
+    /// Returns true if files may be sent to or fetched from the URL.
     pub(super) fn allows(&self, url: &Url) -> bool {
-        let bare = url.username().is_empty() && url.password().is_none();
-        bare && (is_slacks(url) || self.own.contains(&url.origin()))
+        let has_no_credentials = url.username().is_empty() && url.password().is_none();
+        has_no_credentials && (is_slack_url(url) || self.extra_origins.contains(&url.origin()))
     }
 }
 
-fn is_slacks(url: &Url) -> bool {
+fn is_slack_url(url: &Url) -> bool {
     let Some(Host::Domain(host)) = url.host() else {
         return false;
     };
-    let below = |domain: &&str| {
+    let is_subdomain_of = |domain: &&str| {
         host.strip_suffix(*domain)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    url.scheme() == "https" && url.port().is_none() && SLACK.iter().any(below)
+    url.scheme() == "https" && url.port().is_none() && SLACK_DOMAINS.iter().any(is_subdomain_of)
 }
 
-/// Whether an address is on this machine.
+/// Returns true if the URL is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -57,12 +56,12 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 mod tests {
     use super::*;
 
-    fn allowed(api: &str, url: &str) -> bool {
-        Hosts::new(&Url::parse(api).unwrap()).allows(&Url::parse(url).unwrap())
+    fn is_allowed(api: &str, url: &str) -> bool {
+        TrustedHosts::new(&Url::parse(api).unwrap()).allows(&Url::parse(url).unwrap())
     }
 
     #[test]
-    fn only_slacks_own_hosts_over_https() {
+    fn only_slack_hosts_over_https_are_allowed() {
         let api = "https://slack.com/api/";
         for good in [
             "https://files.slack.com/files-pri/T1-F1/a.csv",
@@ -71,7 +70,7 @@ mod tests {
             "https://slack-edge.com/x",
             "https://files.slack-gov.com/x",
         ] {
-            assert!(allowed(api, good), "{good}");
+            assert!(is_allowed(api, good), "{good}");
         }
         for bad in [
             "http://files.slack.com/x",
@@ -86,15 +85,15 @@ mod tests {
             "ftp://slack.com/x",
             "file:///etc/passwd",
         ] {
-            assert!(!allowed(api, bad), "{bad}");
+            assert!(!is_allowed(api, bad), "{bad}");
         }
     }
 
     #[test]
-    fn an_api_on_this_machine_brings_its_own_origin_and_no_other() {
+    fn loopback_api_allows_only_its_own_origin() {
         let api = "http://127.0.0.1:9000/api/";
-        assert!(allowed(api, "http://127.0.0.1:9000/files/1"));
-        assert!(allowed(api, "https://files.slack.com/x"));
+        assert!(is_allowed(api, "http://127.0.0.1:9000/files/1"));
+        assert!(is_allowed(api, "https://files.slack.com/x"));
         for bad in [
             "http://127.0.0.1:9001/files/1",
             "http://localhost:9000/files/1",
@@ -102,9 +101,12 @@ mod tests {
             "http://10.0.0.1:9000/files/1",
             "http://a@127.0.0.1:9000/files/1",
         ] {
-            assert!(!allowed(api, bad), "{bad}");
+            assert!(!is_allowed(api, bad), "{bad}");
         }
-        let far = "https://slack.internal.example/api/";
-        assert!(!allowed(far, "https://slack.internal.example/files/1"));
+        let remote_api = "https://slack.internal.example/api/";
+        assert!(!is_allowed(
+            remote_api,
+            "https://slack.internal.example/files/1"
+        ));
     }
 }

@@ -1,5 +1,4 @@
-//! The methods of Slack's Web API that we call, and what is peculiar to each. How a call is made is
-//! not known here.
+//! Web API methods, with their timeouts and size limits.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ macro_rules! methods {
         }
 
         impl Method {
-            /// As Slack calls it.
+            /// Wire name of the method.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -24,55 +23,55 @@ macro_rules! methods {
 }
 
 methods! {
-    /// A socket for events.
+    /// Opens a Socket Mode connection.
     AppsConnectionsOpen = "apps.connections.open";
-    /// Shows that an answer is on its way.
+    /// Sets the assistant status of a thread.
     AssistantThreadsSetStatus = "assistant.threads.setStatus";
-    /// Takes a token back.
+    /// Revokes a token.
     AuthRevoke = "auth.revoke";
-    /// Whose token this is.
+    /// Identifies a token.
     AuthTest = "auth.test";
-    /// More of a message that grows.
+    /// Appends to a streaming message.
     ChatAppendStream = "chat.appendStream";
-    /// A message that one person sees.
+    /// Posts an ephemeral message.
     ChatPostEphemeral = "chat.postEphemeral";
-    /// A message.
+    /// Posts a message.
     ChatPostMessage = "chat.postMessage";
-    /// The beginning of a message that grows.
+    /// Starts a streaming message.
     ChatStartStream = "chat.startStream";
-    /// The end of a message that grows.
+    /// Ends a streaming message.
     ChatStopStream = "chat.stopStream";
-    /// Another text for a message of ours.
+    /// Updates a message.
     ChatUpdate = "chat.update";
-    /// What a place is.
+    /// Returns a conversation.
     ConversationsInfo = "conversations.info";
-    /// Who is in a place.
+    /// Lists the members of a conversation.
     ConversationsMembers = "conversations.members";
-    /// A thread.
+    /// Returns a thread.
     ConversationsReplies = "conversations.replies";
-    /// Shows a file that was uploaded.
+    /// Shares an uploaded file.
     FilesCompleteUpload = "files.completeUploadExternal";
-    /// A place to upload a file to.
+    /// Requests an upload URL.
     FilesGetUploadUrl = "files.getUploadURLExternal";
-    /// What a file is.
+    /// Returns the description of a file.
     FilesInfo = "files.info";
-    /// A code or a refresh token for a token.
+    /// Exchanges a code or refresh token for an access token.
     OauthAccess = "oauth.v2.access";
     /// Adds a reaction.
     ReactionsAdd = "reactions.add";
-    /// Takes a reaction away.
+    /// Removes a reaction.
     ReactionsRemove = "reactions.remove";
-    /// What a workspace is.
+    /// Returns a workspace.
     TeamInfo = "team.info";
-    /// Who somebody is.
+    /// Returns a user.
     UsersInfo = "users.info";
 }
 
 impl Method {
-    /// How long an answer may take, all of it.
-    pub(super) const fn patience(self) -> Duration {
+    /// Timeout of a call.
+    pub(super) const fn timeout(self) -> Duration {
         match self {
-            // What people do not wait for, or can do without.
+            // Optional calls.
             Self::AssistantThreadsSetStatus | Self::ReactionsAdd | Self::ReactionsRemove => {
                 Duration::from_secs(5)
             }
@@ -81,17 +80,17 @@ impl Method {
         }
     }
 
-    /// How many bytes an answer may have.
-    pub(super) const fn largest(self) -> usize {
+    /// Size limit of the response in bytes.
+    pub(super) const fn max_response_bytes(self) -> usize {
         match self {
-            // Two hundred messages with all that hangs on them.
+            // 200 messages with blocks and files.
             Self::ConversationsReplies => 16 << 20,
             _ => 1 << 20,
         }
     }
 
-    /// Whether Slack lets about one a second through for each channel.
-    pub(super) const fn is_paced(self) -> bool {
+    /// Returns true if Slack allows about one call per second and channel.
+    pub(super) const fn is_limited_per_channel(self) -> bool {
         matches!(self, Self::ChatPostMessage)
     }
 }

@@ -1,8 +1,7 @@
-//! Getting tokens: for the code that an installation brings, and for the refresh token of one that is
-//! about to end. Where tokens are kept is not known here.
+//! `oauth.v2.access`: exchanges an installation code or a refresh token for an access token.
 
-use super::answer::{lenient, text};
-use super::{Args, Method, Slack, SlackError};
+use super::response::{lenient, text};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{AppId, TeamId, UserId};
 use crate::slack::tokens::BotToken;
 use base64::Engine;
@@ -11,7 +10,7 @@ use http::HeaderValue;
 use interzone_edge::Secret;
 use serde::Deserialize;
 
-/// The app itself, as Slack knows it.
+/// OAuth credentials of the app.
 #[derive(Clone, Debug)]
 pub struct OauthApp {
     /// Its client id.
@@ -21,63 +20,63 @@ pub struct OauthApp {
 }
 
 impl OauthApp {
-    fn proof(&self) -> HeaderValue {
+    fn basic_auth(&self) -> HeaderValue {
         let pair = format!("{}:{}", self.client_id, self.client_secret.expose());
         let basic = format!("Basic {}", STANDARD.encode(pair));
-        // Base64 has nothing in it that a header could not hold.
-        let mut proof =
+        // Base64 is always a valid header value.
+        let mut header =
             HeaderValue::from_str(&basic).unwrap_or_else(|_| HeaderValue::from_static("Basic"));
-        proof.set_sensitive(true);
-        proof
+        header.set_sensitive(true);
+        header
     }
 }
 
-/// A token, and for whom it is.
+/// Response of `oauth.v2.access`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Granted {
-    /// The token.
+pub struct OauthTokenResponse {
+    /// The access token.
     pub access_token: BotToken,
-    /// With what a new one can be had, once, if it ends.
+    /// Single-use refresh token, if the access token expires.
     #[serde(default, deserialize_with = "lenient")]
     pub refresh_token: Option<Secret>,
-    /// After how many seconds it ends, if it does.
+    /// Lifetime in seconds, if it expires.
     #[serde(default, deserialize_with = "lenient")]
     pub expires_in: Option<u64>,
-    /// `bot`, for a token of the kind that we use.
+    /// `bot` for a bot token.
     #[serde(default, deserialize_with = "text")]
     pub token_type: String,
-    /// What it may do, with commas between.
+    /// Comma-separated scopes.
     #[serde(default, deserialize_with = "text")]
     pub scope: String,
-    /// The bot.
+    /// User id of the bot.
     #[serde(default, deserialize_with = "lenient")]
     pub bot_user_id: Option<UserId>,
     /// The app.
     #[serde(default, deserialize_with = "lenient")]
     pub app_id: Option<AppId>,
-    /// The workspace; none if it is for a whole organisation.
+    /// The workspace; absent for an organisation-wide installation.
     #[serde(default, deserialize_with = "lenient")]
-    pub team: Option<Named>,
+    pub team: Option<NamedTeam>,
     /// The organisation.
     #[serde(default, deserialize_with = "lenient")]
-    pub enterprise: Option<Named>,
-    /// Whether it is for all workspaces of the organisation.
+    pub enterprise: Option<NamedTeam>,
+    /// True if the token is for all workspaces of the organisation.
     #[serde(default)]
     pub is_enterprise_install: bool,
 }
 
-/// A workspace or an organisation, with its name.
+/// A workspace or organisation with its name.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Named {
-    /// Which.
+pub struct NamedTeam {
+    /// The id.
     pub id: TeamId,
-    /// What it is called.
+    /// The name.
     #[serde(default, deserialize_with = "text")]
     pub name: String,
 }
 
 impl Slack {
-    /// A token for the code of an installation.
+    /// Exchanges the code of an installation for a token.
     ///
     /// # Errors
     /// As [`call`](Slack::call); `invalid_code`, `code_already_used` and the like.
@@ -86,31 +85,37 @@ impl Slack {
         app: &OauthApp,
         code: &str,
         redirect_uri: Option<&str>,
-    ) -> Result<Granted, SlackError> {
-        let args = Args::new()
-            .with("code", code)
-            .maybe("redirect_uri", redirect_uri);
-        self.grant(app, &args).await
+    ) -> Result<OauthTokenResponse, SlackError> {
+        let args = SlackArgs::new()
+            .arg("code", code)
+            .optional_arg("redirect_uri", redirect_uri);
+        self.request_token(app, &args).await
     }
 
-    /// A new token for a refresh token, which is used up by it.
+    /// Exchanges a refresh token for a new token; the refresh token becomes invalid.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `invalid_refresh_token` if it was used before.
+    /// As [`call`](Slack::call); `invalid_refresh_token` if it was used already.
     pub async fn oauth_refresh(
         &self,
         app: &OauthApp,
-        refresh: &Secret,
-    ) -> Result<Granted, SlackError> {
-        let args = Args::new()
-            .with("grant_type", "refresh_token")
-            .with("refresh_token", refresh.expose());
-        self.grant(app, &args).await
+        refresh_token: &Secret,
+    ) -> Result<OauthTokenResponse, SlackError> {
+        let args = SlackArgs::new()
+            .arg("grant_type", "refresh_token")
+            .arg("refresh_token", refresh_token.expose());
+        self.request_token(app, &args).await
     }
 
-    async fn grant(&self, app: &OauthApp, args: &Args<'_>) -> Result<Granted, SlackError> {
+    async fn request_token(
+        &self,
+        app: &OauthApp,
+        args: &SlackArgs<'_>,
+    ) -> Result<OauthTokenResponse, SlackError> {
         let method = Method::OauthAccess;
-        let answer = self.ask("", &app.proof(), method, args).await?;
-        answer.read(method)
+        let response = self
+            .call_with_auth("", &app.basic_auth(), method, args)
+            .await?;
+        response.parse(method)
     }
 }

@@ -1,6 +1,6 @@
-//! Reactions to messages. Which of them mean what is not known here.
+//! `reactions` methods.
 
-use super::{Args, Method, Slack, SlackError};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{ChannelId, Ts};
 use crate::slack::tokens::Installation;
 
@@ -8,45 +8,45 @@ impl Slack {
     /// Adds a reaction.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `already_reacted` if it is there.
+    /// As [`call`](Slack::call); `already_reacted` if it exists.
     pub async fn reactions_add(
         &self,
-        at: &Installation,
+        installation: &Installation,
         channel: &ChannelId,
         ts: &Ts,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.react(at, Method::ReactionsAdd, channel, ts, name)
+        self.react(installation, Method::ReactionsAdd, channel, ts, name)
             .await
     }
 
-    /// Takes a reaction of ours away.
+    /// Removes a reaction of the bot.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `no_reaction` if it is not there.
+    /// As [`call`](Slack::call); `no_reaction` if it does not exist.
     pub async fn reactions_remove(
         &self,
-        at: &Installation,
+        installation: &Installation,
         channel: &ChannelId,
         ts: &Ts,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.react(at, Method::ReactionsRemove, channel, ts, name)
+        self.react(installation, Method::ReactionsRemove, channel, ts, name)
             .await
     }
 
     async fn react(
         &self,
-        at: &Installation,
+        installation: &Installation,
         method: Method,
         channel: &ChannelId,
         ts: &Ts,
         name: &str,
     ) -> Result<(), SlackError> {
-        let args = Args::new()
-            .with("channel", channel.as_str())
-            .with("timestamp", ts.as_str())
-            .with("name", name);
-        self.answer(at, method, &args).await.map(drop)
+        let args = SlackArgs::new()
+            .arg("channel", channel.as_str())
+            .arg("timestamp", ts.as_str())
+            .arg("name", name);
+        self.call_raw(installation, method, &args).await.map(drop)
     }
 }

@@ -1,36 +1,36 @@
-//! People and workspaces. Whether they may ask is decided elsewhere.
+//! `users.info` and `team.info`.
 
-use super::answer::{lenient, text};
-use super::{Args, Method, Slack, SlackError};
-use crate::signs::is_blank;
+use super::response::{lenient, text};
+use super::{Method, Slack, SlackArgs, SlackError};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
+use crate::unicode_hygiene::is_invisible;
 use serde::Deserialize;
 
-/// Somebody.
+/// A Slack user.
 #[derive(Clone, Debug, Deserialize)]
-pub struct User {
-    /// Who.
+pub struct SlackUser {
+    /// The id.
     pub id: UserId,
-    /// Where they are at home.
+    /// Home workspace.
     #[serde(default, deserialize_with = "lenient")]
     pub team_id: Option<TeamId>,
-    /// Whether they are no longer there.
+    /// True if the account is deactivated.
     #[serde(default)]
     pub deleted: bool,
-    /// Whether it is a program.
+    /// True for a bot.
     #[serde(default)]
     pub is_bot: bool,
-    /// Whether they are from elsewhere and share no channel with us.
+    /// True for an external user who shares no channel with the bot.
     #[serde(default)]
     pub is_stranger: bool,
-    /// Whether they are a guest.
+    /// True for a guest.
     #[serde(default)]
     pub is_restricted: bool,
-    /// Whether they are a guest in one channel.
+    /// True for a single-channel guest.
     #[serde(default)]
     pub is_ultra_restricted: bool,
-    /// Their language and country, such as `ja-JP`.
+    /// Locale, such as `ja-JP`.
     #[serde(default, deserialize_with = "lenient")]
     pub locale: Option<String>,
     #[serde(default, deserialize_with = "text")]
@@ -38,19 +38,19 @@ pub struct User {
     #[serde(default, deserialize_with = "text")]
     real_name: String,
     #[serde(default)]
-    profile: Profile,
+    profile: UserProfile,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Profile {
+struct UserProfile {
     #[serde(default, deserialize_with = "text")]
     display_name: String,
     #[serde(default, deserialize_with = "text")]
     real_name: String,
 }
 
-impl User {
-    /// What others see them called.
+impl SlackUser {
+    /// Returns the displayed name.
     pub fn display_name(&self) -> &str {
         let names = [
             &self.profile.display_name,
@@ -60,55 +60,63 @@ impl User {
         ];
         let mut names = names.into_iter().map(|name| name.trim());
         names
-            .find(|name| !is_blank(name))
+            .find(|name| !is_invisible(name))
             .unwrap_or_else(|| self.id.as_str())
     }
 }
 
 /// A workspace.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Team {
-    /// Which.
+pub struct SlackTeam {
+    /// The id.
     pub id: TeamId,
-    /// What it is called.
+    /// The name.
     #[serde(default, deserialize_with = "text")]
     pub name: String,
-    /// The first word of its address.
+    /// Subdomain of its URL.
     #[serde(default, deserialize_with = "text")]
     pub domain: String,
-    /// The organisation that it is in.
+    /// Its organisation.
     #[serde(default, deserialize_with = "lenient")]
     pub enterprise_id: Option<TeamId>,
 }
 
 impl Slack {
-    /// Who somebody is, with their language.
+    /// Returns a user with their locale.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `user_not_found` if nobody is.
-    pub async fn users_info(&self, at: &Installation, user: &UserId) -> Result<User, SlackError> {
+    /// As [`call`](Slack::call); `user_not_found` if the user does not exist.
+    pub async fn users_info(
+        &self,
+        installation: &Installation,
+        user: &UserId,
+    ) -> Result<SlackUser, SlackError> {
         #[derive(Deserialize)]
-        struct Found {
-            user: User,
+        struct UserResponse {
+            user: SlackUser,
         }
-        let args = Args::new()
-            .with("user", user.as_str())
-            .with("include_locale", "true");
-        let found: Found = self.call(at, Method::UsersInfo, &args).await?;
-        Ok(found.user)
+        let args = SlackArgs::new()
+            .arg("user", user.as_str())
+            .arg("include_locale", "true");
+        let response: UserResponse = self.call(installation, Method::UsersInfo, &args).await?;
+        Ok(response.user)
     }
 
-    /// What a workspace is.
+    /// Returns a workspace.
     ///
     /// # Errors
-    /// As [`call`](Slack::call); `team_not_found` if it is none that the token sees.
-    pub async fn team_info(&self, at: &Installation, team: &TeamId) -> Result<Team, SlackError> {
+    /// As [`call`](Slack::call); `team_not_found` if the token does not see it.
+    pub async fn team_info(
+        &self,
+        installation: &Installation,
+        team: &TeamId,
+    ) -> Result<SlackTeam, SlackError> {
         #[derive(Deserialize)]
-        struct Found {
-            team: Team,
+        struct TeamResponse {
+            team: SlackTeam,
         }
-        let args = Args::new().with("team", team.as_str());
-        let found: Found = self.call(at, Method::TeamInfo, &args).await?;
-        Ok(found.team)
+        let args = SlackArgs::new().arg("team", team.as_str());
+        let response: TeamResponse = self.call(installation, Method::TeamInfo, &args).await?;
+        Ok(response.team)
     }
 }

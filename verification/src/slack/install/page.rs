@@ -1,5 +1,4 @@
-//! What a person sees who installed the app, or did not. The page works without scripts, loads nothing,
-//! and shows nothing that was not escaped.
+//! Result page of an installation: no scripts, no external resources, all dynamic text escaped.
 
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
@@ -16,60 +15,64 @@ const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:32rem;mar
 padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}strong{overflow-wrap:anywhere}\
 @media(prefers-color-scheme:dark){body{background:#161616;color:#eee}}";
 
-/// What became of it.
+/// Outcome of an installation.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It is done.
+pub(super) enum InstallOutcome {
+    /// Succeeded.
     Installed {
-        /// What the workspace is called.
+        /// Name of the workspace.
         team: String,
     },
-    /// The person did not want to.
+    /// The user denied the installation.
     Denied,
-    /// The person did not come by our door, or too long ago.
-    Strange,
-    /// Slack did not want to.
+    /// The state is missing, invalid or expired.
+    InvalidState,
+    /// Slack rejected the code.
     Refused,
-    /// It did not work now.
+    /// Temporary failure.
     Busy,
-    /// There is nowhere to store it.
+    /// The token cannot be stored.
     NotStored,
 }
 
-/// In what language.
+/// Language of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum PageLanguage {
     Ja,
     En,
 }
 
-impl Language {
-    /// What the browser would rather read: the first of its list that we have.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        let said = headers.get(ACCEPT_LANGUAGE);
-        let said = said.and_then(|value| value.to_str().ok());
-        let mut wanted = said.unwrap_or_default().split(',').map(str::trim);
-        let known = wanted.find_map(|tag| match tag.get(..2) {
+impl PageLanguage {
+    /// Returns the first supported language of `Accept-Language`.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+        let header = headers.get(ACCEPT_LANGUAGE);
+        let header = header.and_then(|value| value.to_str().ok());
+        let mut tags = header.unwrap_or_default().split(',').map(str::trim);
+        let language = tags.find_map(|tag| match tag.get(..2) {
             Some(start) if start.eq_ignore_ascii_case("ja") => Some(Self::Ja),
             Some(start) if start.eq_ignore_ascii_case("en") => Some(Self::En),
             _ => None,
         });
-        known.unwrap_or(Self::En)
+        language.unwrap_or(Self::En)
     }
 }
 
-/// The page.
-pub(super) fn page(outcome: &Outcome, language: Language) -> Response {
-    let (status, title, text) = words(outcome, language);
-    let (lang, named) = match language {
-        Language::Ja => ("ja", "ワークスペース: "),
-        Language::En => ("en", "Workspace: "),
+/// Renders the page.
+pub(super) fn render_page(outcome: &InstallOutcome, language: PageLanguage) -> Response {
+    let (status, title, text) = page_texts(outcome, language);
+    let (lang, workspace_label) = match language {
+        PageLanguage::Ja => ("ja", "ワークスペース: "),
+        PageLanguage::En => ("en", "Workspace: "),
     };
     let mut body = format!("<h1>{title}</h1>");
-    if let Outcome::Installed { team } = outcome
+    if let InstallOutcome::Installed { team } = outcome
         && !team.is_empty()
     {
-        let _ = write!(body, "<p>{named}<strong>{}</strong></p>", Escaped(team));
+        let _ = write!(
+            body,
+            "<p>{workspace_label}<strong>{}</strong></p>",
+            HtmlEscaped(team)
+        );
     }
     let page = format!(
         "<!doctype html><html lang=\"{lang}\"><head><meta charset=\"utf-8\"><title>{title}</title>\
@@ -87,15 +90,18 @@ pub(super) fn page(outcome: &Outcome, language: Language) -> Response {
         (CONTENT_SECURITY_POLICY, policy),
         (X_FRAME_OPTIONS, "DENY".to_owned()),
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-        // The address holds a code.
+        // The URL contains a code.
         (REFERRER_POLICY, "no-referrer".to_owned()),
     ];
     (status, headers, page).into_response()
 }
 
-fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'static str) {
+fn page_texts(
+    outcome: &InstallOutcome,
+    language: PageLanguage,
+) -> (StatusCode, &'static str, &'static str) {
     let (status, ja, en) = match outcome {
-        Outcome::Installed { .. } => (
+        InstallOutcome::Installed { .. } => (
             StatusCode::OK,
             (
                 "インストールが完了しました",
@@ -106,7 +112,7 @@ fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'
                 "You can close this page. Mention the app in Slack, or send it a direct message.",
             ),
         ),
-        Outcome::Denied => (
+        InstallOutcome::Denied => (
             StatusCode::FORBIDDEN,
             (
                 "インストールは行われませんでした",
@@ -117,7 +123,7 @@ fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'
                 "It was not allowed in Slack. If you change your mind, open /slack/install again.",
             ),
         ),
-        Outcome::Strange => (
+        InstallOutcome::InvalidState => (
             StatusCode::BAD_REQUEST,
             (
                 "このリンクは使えません",
@@ -125,10 +131,10 @@ fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'
             ),
             (
                 "This link cannot be used",
-                "It is too old, or was begun in another browser. Open /slack/install again in this one.",
+                "The link has expired, or was opened in another browser. Open /slack/install again in this one.",
             ),
         ),
-        Outcome::Refused => (
+        InstallOutcome::Refused => (
             StatusCode::BAD_GATEWAY,
             (
                 "Slack がインストールを受け付けませんでした",
@@ -136,21 +142,21 @@ fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'
             ),
             (
                 "Slack did not complete the installation",
-                "Open /slack/install again. If it does not help, tell the administrator.",
+                "Open /slack/install again. If that does not help, contact the administrator.",
             ),
         ),
-        Outcome::Busy => (
+        InstallOutcome::Busy => (
             StatusCode::SERVICE_UNAVAILABLE,
             (
                 "ただいま処理できません",
                 "しばらくしてから、もう一度 /slack/install を開いてください。",
             ),
             (
-                "This does not work at the moment",
-                "Wait a little, and open /slack/install again.",
+                "The request cannot be processed right now",
+                "Wait a moment, then open /slack/install again.",
             ),
         ),
-        Outcome::NotStored => (
+        InstallOutcome::NotStored => (
             StatusCode::INTERNAL_SERVER_ERROR,
             (
                 "インストール情報を保存できませんでした",
@@ -158,21 +164,21 @@ fn words(outcome: &Outcome, language: Language) -> (StatusCode, &'static str, &'
             ),
             (
                 "The installation could not be stored",
-                "Tell the administrator.",
+                "Contact the administrator.",
             ),
         ),
     };
     let (title, text) = match language {
-        Language::Ja => ja,
-        Language::En => en,
+        PageLanguage::Ja => ja,
+        PageLanguage::En => en,
     };
     (status, title, text)
 }
 
-/// Text in a page, whatever it says.
-struct Escaped<'a>(&'a str);
+/// HTML-escaped text.
+struct HtmlEscaped<'a>(&'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for HtmlEscaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
             match character {

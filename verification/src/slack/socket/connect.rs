@@ -1,5 +1,4 @@
-//! Getting a socket: an address from Slack, and the handshake of RFC 6455 over the HTTP client that we
-//! have anyway. What is said over it is not known here.
+//! Opens a socket: requests a URL from Slack and performs the WebSocket handshake (RFC 6455) over the HTTP client.
 
 use crate::slack::api::{Slack, SlackError, SlackSetupError};
 use crate::slack::tokens::BotToken;
@@ -8,7 +7,7 @@ use http::StatusCode;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use interzone_edge::tls::Trust;
+use interzone_edge::tls::TrustRoots;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,54 +17,54 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use url::Url;
 
-/// The most bytes of a message, as for one that comes by HTTP.
-const LARGEST: usize = 1 << 20;
-/// How long the handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Maximum message size, as for HTTP requests.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Handshake timeout.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes both ways.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+/// Bidirectional byte stream.
+pub(super) trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> SocketStream for T {}
 
-pub(super) type Socket = WebSocketStream<Box<dyn Io>>;
+pub(super) type SlackSocket = WebSocketStream<Box<dyn SocketStream>>;
 
-/// Why there is no socket.
+/// Connection error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
-    /// Slack gave no address.
+    /// Slack returned no URL.
     #[error(transparent)]
     Slack(#[from] SlackError),
-    /// The address is not Slack's, or would be spoken to in the clear.
-    #[error("slack named an address for the socket that is not safe")]
-    Address,
-    /// There is nobody there.
-    #[error("the socket's address cannot be reached")]
+    /// The URL is not on a Slack host, or not encrypted.
+    #[error("slack returned an unsafe socket url")]
+    UnsafeUrl,
+    /// The connection failed.
+    #[error("the socket url cannot be reached")]
     Unreachable(#[source] Arc<reqwest::Error>),
-    /// There is somebody who does not speak WebSocket.
-    #[error("the socket's address does not speak websocket")]
+    /// The server did not upgrade to WebSocket.
+    #[error("the socket url does not speak websocket")]
     NoWebSocket,
 }
 
 #[async_trait]
-pub(super) trait Connect: Send + Sync {
-    async fn connect(&self) -> Result<Socket, ConnectError>;
+pub(super) trait SocketConnector: Send + Sync {
+    async fn connect(&self) -> Result<SlackSocket, ConnectError>;
 }
 
-/// Sockets as Slack gives them.
-pub(super) struct OverHttp {
+/// Connector for Slack's sockets.
+pub(super) struct HttpSocketConnector {
     slack: Slack,
     app_token: BotToken,
     http: reqwest::Client,
 }
 
-impl OverHttp {
+impl HttpSocketConnector {
     pub(super) fn new(
         slack: Slack,
         app_token: BotToken,
-        trust: &Trust,
+        trust: &TrustRoots,
     ) -> Result<Self, SlackSetupError> {
-        // WebSockets grow out of HTTP/1.1, and each has a connection to itself.
+        // WebSocket needs HTTP/1.1, and each socket has its own connection.
         let http = trust.client().http1_only().pool_max_idle_per_host(0);
         Ok(Self {
             slack,
@@ -76,49 +75,49 @@ impl OverHttp {
 }
 
 #[async_trait]
-impl Connect for OverHttp {
-    async fn connect(&self) -> Result<Socket, ConnectError> {
-        let slack = self.slack.hasty();
+impl SocketConnector for HttpSocketConnector {
+    async fn connect(&self) -> Result<SlackSocket, ConnectError> {
+        let slack = self.slack.fail_fast();
         let url = slack.apps_connections_open(&self.app_token).await?;
-        let url = over_http(&url).ok_or(ConnectError::Address)?;
-        if !self.slack.is_ours(&url) {
-            return Err(ConnectError::Address);
+        let url = to_http_url(&url).ok_or(ConnectError::UnsafeUrl)?;
+        if !self.slack.is_trusted_url(&url) {
+            return Err(ConnectError::UnsafeUrl);
         }
         let key = generate_key();
         let request = self
             .http
             .get(url)
-            .timeout(HANDSHAKE)
+            .timeout(HANDSHAKE_TIMEOUT)
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")
             .header(SEC_WEBSOCKET_KEY, &key);
-        // The address holds a ticket, which is not for logs.
-        let failed =
+        // The URL contains a ticket, which must not be logged.
+        let unreachable =
             |error: reqwest::Error| ConnectError::Unreachable(Arc::new(error.without_url()));
-        let response = request.send().await.map_err(failed)?;
+        let response = request.send().await.map_err(unreachable)?;
         let accept = response.headers().get(SEC_WEBSOCKET_ACCEPT);
-        let accepted =
-            accept.is_some_and(|said| said == derive_accept_key(key.as_bytes()).as_str());
-        if response.status() != StatusCode::SWITCHING_PROTOCOLS || !accepted {
+        let is_accepted =
+            accept.is_some_and(|value| value == derive_accept_key(key.as_bytes()).as_str());
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS || !is_accepted {
             return Err(ConnectError::NoWebSocket);
         }
-        let upgraded = tokio::time::timeout(HANDSHAKE, response.upgrade()).await;
+        let upgraded = tokio::time::timeout(HANDSHAKE_TIMEOUT, response.upgrade()).await;
         let upgraded = upgraded.map_err(|_| ConnectError::NoWebSocket)?;
-        Ok(over(Box::new(upgraded.map_err(failed)?), Role::Client).await)
+        Ok(websocket(Box::new(upgraded.map_err(unreachable)?), Role::Client).await)
     }
 }
 
-/// A WebSocket over bytes, for the time after the handshake.
-pub(super) async fn over(io: Box<dyn Io>, role: Role) -> Socket {
+/// Wraps a byte stream after the handshake.
+pub(super) async fn websocket(io: Box<dyn SocketStream>, role: Role) -> SlackSocket {
     let config = WebSocketConfig::default()
-        .max_message_size(Some(LARGEST))
-        .max_frame_size(Some(LARGEST));
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
     WebSocketStream::from_raw_socket(io, role, Some(config)).await
 }
 
-/// The address as an HTTP client takes it.
-fn over_http(text: &str) -> Option<Url> {
+/// Converts a `ws(s)` URL to `http(s)`.
+fn to_http_url(text: &str) -> Option<Url> {
     let mut url = Url::parse(text).ok()?;
     let scheme = match url.scheme() {
         "wss" => "https",

@@ -1,7 +1,7 @@
-//! The token that the operator gave in a file. Slack is asked whose it is when it is first used, and it
-//! is used before Slack has said so. It is never stored.
+//! The token from the operator's file. It is identified with `auth.test` on first use, and used meanwhile. It is never
+//! stored.
 
-use super::trouble::Trouble;
+use super::warnings::TokenWarnings;
 use super::{BotToken, Installation};
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::TeamId;
@@ -9,24 +9,24 @@ use interzone_protocol::vocab::Timestamp;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long to wait before Slack is asked again whose token it is.
-const AGAIN: Duration = Duration::from_secs(30);
-const ABOUT: &str = "the token of the file";
+/// Delay before `auth.test` is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
+const WARNING_KEY: &str = "bot_token_file";
 
 pub(super) struct FileToken {
-    unknown: Arc<Installation>,
-    state: Mutex<State>,
-    /// Whoever has it asks; nobody waits for it.
-    asking: tokio::sync::Mutex<()>,
+    unidentified: Arc<Installation>,
+    state: Mutex<FileTokenState>,
+    /// Held by the task that calls `auth.test`; other tasks do not wait for it.
+    identifying: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
-    known: Option<Known>,
+struct FileTokenState {
+    identified: Option<IdentifiedToken>,
     not_before: Option<Timestamp>,
 }
 
-struct Known {
+struct IdentifiedToken {
     installation: Arc<Installation>,
     /// Set if the token is for all workspaces of an organisation.
     enterprise: Option<TeamId>,
@@ -35,88 +35,91 @@ struct Known {
 impl FileToken {
     pub(super) fn new(token: BotToken) -> Self {
         Self {
-            unknown: Arc::new(Installation::unknown(token)),
+            unidentified: Arc::new(Installation::from_token(token)),
             state: Mutex::default(),
-            asking: tokio::sync::Mutex::new(()),
+            identifying: tokio::sync::Mutex::new(()),
         }
     }
 
-    /// Asks Slack whose token this is, if nobody knows and nobody asks.
-    pub(super) async fn learn(&self, slack: &Slack, now: Timestamp, trouble: &Trouble) {
+    /// Calls `auth.test` if the token is not identified and no other task is doing so.
+    pub(super) async fn identify(&self, slack: &Slack, now: Timestamp, warnings: &TokenWarnings) {
         let due = {
             let state = self.lock();
-            state.known.is_none() && state.not_before.is_none_or(|moment| moment <= now)
+            state.identified.is_none()
+                && state.not_before.is_none_or(|not_before| not_before <= now)
         };
-        let Some(_asking) = due.then(|| self.asking.try_lock().ok()).flatten() else {
+        let Some(_guard) = due.then(|| self.identifying.try_lock().ok()).flatten() else {
             return;
         };
-        match slack.hasty().auth_test(&self.unknown).await {
+        match slack.fail_fast().auth_test(&self.unidentified).await {
             Ok(test) => {
-                let whole = test.is_enterprise_install == Some(true);
+                let is_org_wide = test.is_enterprise_install == Some(true);
                 let installation = Installation {
                     team: Some(test.team_id),
-                    token: self.unknown.token.clone(),
+                    token: self.unidentified.token.clone(),
                     bot_user: Some(test.user_id),
                     bot_id: test.bot_id,
                     app_id: None,
                 };
-                let known = Known {
+                let identified = IdentifiedToken {
                     installation: Arc::new(installation),
-                    enterprise: test.enterprise_id.filter(|_| whole),
+                    enterprise: test.enterprise_id.filter(|_| is_org_wide),
                 };
-                self.lock().known = Some(known);
-                trouble.over(ABOUT);
+                self.lock().identified = Some(identified);
+                warnings.clear(WARNING_KEY);
             }
             Err(error) => {
-                self.lock().not_before = Some(now.after(AGAIN));
-                trouble.note(ABOUT, said(&error));
+                self.lock().not_before = Some(now.plus(RETRY_DELAY));
+                warnings.set(WARNING_KEY, warning_text(&error));
             }
         }
     }
 
-    /// The token, if it is known to be good for this workspace.
-    pub(super) fn known_for(
+    /// Returns the token if it is known to be valid for this workspace.
+    pub(super) fn identified_for(
         &self,
         team: &TeamId,
         enterprise: Option<&TeamId>,
     ) -> Option<Arc<Installation>> {
         let state = self.lock();
-        let known = state.known.as_ref()?;
-        let its = known.installation.team.as_ref() == Some(team);
-        let covered = known.enterprise.is_some()
-            && (known.enterprise.as_ref() == enterprise || known.enterprise.as_ref() == Some(team));
-        (its || covered).then(|| Arc::clone(&known.installation))
+        let identified = state.identified.as_ref()?;
+        let is_own_team = identified.installation.team.as_ref() == Some(team);
+        let is_covered_by_org = identified.enterprise.is_some()
+            && (identified.enterprise.as_ref() == enterprise
+                || identified.enterprise.as_ref() == Some(team));
+        (is_own_team || is_covered_by_org).then(|| Arc::clone(&identified.installation))
     }
 
-    /// The token, if nobody knows yet what it is good for.
-    pub(super) fn while_unknown(&self) -> Option<Arc<Installation>> {
-        let unknown = self.lock().known.is_none();
-        unknown.then(|| Arc::clone(&self.unknown))
+    /// Returns the token if it is not identified yet.
+    pub(super) fn if_unidentified(&self) -> Option<Arc<Installation>> {
+        let is_unidentified = self.lock().identified.is_none();
+        is_unidentified.then(|| Arc::clone(&self.unidentified))
     }
 
-    /// Slack says that the token is good no more. If it is this one, Slack is asked at the next use.
-    pub(super) fn doubt(&self, team: &TeamId) -> bool {
+    /// Invalidates the identity if it is this workspace's, so that `auth.test` is called at the next use.
+    pub(super) fn invalidate(&self, team: &TeamId) -> bool {
         let mut state = self.lock();
-        let known = state.known.as_ref();
-        let its = known.is_some_and(|known| known.installation.team.as_ref() == Some(team));
-        if its {
-            *state = State::default();
+        let identified = state.identified.as_ref();
+        let matches = identified
+            .is_some_and(|identified| identified.installation.team.as_ref() == Some(team));
+        if matches {
+            *state = FileTokenState::default();
         }
-        its
+        matches
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FileTokenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn said(error: &SlackError) -> String {
-    if error.may_pass() {
-        format!("slack does not say whose token `bot_token_file` holds: {error}")
+fn warning_text(error: &SlackError) -> String {
+    if error.is_retryable() {
+        format!("cannot identify the token in `bot_token_file`: {error}")
     } else {
-        let word = error.word();
+        let code = error.code();
         format!(
-            "slack refuses the token in `bot_token_file` (`{word}`): copy the bot token from the app's page"
+            "slack rejected the token in `bot_token_file` (`{code}`): copy the bot token from the app's page"
         )
     }
 }

@@ -1,10 +1,10 @@
-//! Renewing a token before it ends. Its refresh token is good once, so of all nodes one renews, under a
-//! claim in the store; the others go on with the old token, which is good until its end.
+//! Renews tokens before they expire. A refresh token is single-use, so one node renews under a claim in the store; the
+//! others continue with the old token, which is valid until its expiry.
 
-use super::TokensError;
-use super::kept::{Installed, Kept, Read, ends_at};
-use super::trouble::Trouble;
-use crate::slack::api::oauth::Granted;
+use super::SlackTokenError;
+use super::store::{CachedToken, SealedTokenStore, WorkspaceToken, expiry};
+use super::warnings::TokenWarnings;
+use crate::slack::api::oauth::OauthTokenResponse;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::TeamId;
 use interzone_protocol::vocab::Timestamp;
@@ -12,250 +12,271 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The kind of the claims.
-const KIND: &str = "slack.rotate";
-/// A token is renewed when it has less than this left. Slack's last twelve hours.
-const MARGIN: Duration = Duration::from_secs(3600);
-/// How long a claim holds. It is longer than all that is done under it may take.
-const CLAIM: Duration = Duration::from_secs(60);
-/// After a failure the old token is used for so long before the next try.
-const AGAIN: Duration = Duration::from_secs(30);
-/// Who has no good token waits for the node that renews it, looking so often.
-const LOOK: Duration = Duration::from_millis(200);
-const LOOKS: u32 = 50;
-/// How often the new token is written before it is given up; it cannot be had a second time.
-const WRITES: u32 = 5;
-/// How many workspaces' failures are remembered.
-const MOST: usize = 1024;
+/// Record kind of claims.
+const CLAIM_RECORD_KIND: &str = "slack.rotate";
+/// A token is renewed when its remaining lifetime is below this. Slack's tokens live for twelve hours.
+const RENEWAL_MARGIN: Duration = Duration::from_secs(3600);
+/// Lifetime of a claim: longer than all steps of a renewal may take.
+const CLAIM_TTL: Duration = Duration::from_secs(60);
+/// Delay before a failed renewal is retried; the old token is used meanwhile.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
+/// Poll interval and maximum number of polls while another node renews an expired token.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_POLLS: u32 = 50;
+/// Maximum number of attempts to store the new token, which cannot be requested a second time.
+const MAX_WRITE_ATTEMPTS: u32 = 5;
+/// Maximum number of workspaces with a recorded failure.
+const MAX_FAILURES: usize = 1024;
 
-/// Who failed lately and when to try again, and who is being renewed by this process.
+/// Retry times of failed renewals, and the renewals in progress in this process.
 #[derive(Default)]
-pub(super) struct Rotation {
-    failed: Mutex<HashMap<TeamId, Timestamp>>,
-    renewing: Mutex<HashSet<TeamId>>,
+pub(super) struct RotationState {
+    retry_at: Mutex<HashMap<TeamId, Timestamp>>,
+    in_progress: Mutex<HashSet<TeamId>>,
 }
 
-/// That this process renews the token of a workspace. It ends when this is dropped.
-struct Renewing {
-    kept: Arc<Kept>,
+/// Guard of a renewal in progress in this process.
+struct RenewalGuard {
+    store: Arc<SealedTokenStore>,
     team: TeamId,
 }
 
-impl Renewing {
-    /// None if this process does so already: the claim in the store may be over by a clock that was set.
-    fn begin(kept: &Arc<Kept>, team: &TeamId) -> Option<Self> {
-        let mut renewing = kept.rotation.renewing();
-        renewing.insert(team.clone()).then(|| Self {
-            kept: Arc::clone(kept),
+impl RenewalGuard {
+    /// Returns `None` if this process is renewing the token already: the claim may have expired by a clock change.
+    fn acquire(store: &Arc<SealedTokenStore>, team: &TeamId) -> Option<Self> {
+        let mut in_progress = store.rotation.lock_in_progress();
+        in_progress.insert(team.clone()).then(|| Self {
+            store: Arc::clone(store),
             team: team.clone(),
         })
     }
 }
 
-impl Drop for Renewing {
+impl Drop for RenewalGuard {
     fn drop(&mut self) {
-        self.kept.rotation.renewing().remove(&self.team);
+        self.store.rotation.lock_in_progress().remove(&self.team);
     }
 }
 
-impl Rotation {
-    fn renewing(&self) -> MutexGuard<'_, HashSet<TeamId>> {
-        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
+impl RotationState {
+    fn lock_in_progress(&self) -> MutexGuard<'_, HashSet<TeamId>> {
+        self.in_progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rests(&self, team: &TeamId, now: Timestamp) -> bool {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get(team).is_some_and(|until| *until > now)
+    fn is_backing_off(&self, team: &TeamId, now: Timestamp) -> bool {
+        let retry_at = self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
+        retry_at.get(team).is_some_and(|until| *until > now)
     }
 
-    fn failed(&self, team: &TeamId, now: Timestamp) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.retain(|_, until| *until > now);
-        if failed.len() < MOST {
-            failed.insert(team.clone(), now.after(AGAIN));
+    fn record_failure(&self, team: &TeamId, now: Timestamp) {
+        let mut retry_at = self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
+        retry_at.retain(|_, until| *until > now);
+        if retry_at.len() < MAX_FAILURES {
+            retry_at.insert(team.clone(), now.plus(RETRY_DELAY));
         }
     }
 }
 
-pub(super) fn is_due(installed: &Installed, now: Timestamp) -> bool {
-    let ends = installed.expires_at;
-    ends.is_some_and(|ends| ends <= now.after(MARGIN))
+pub(super) fn needs_renewal(token: &WorkspaceToken, now: Timestamp) -> bool {
+    let expires_at = token.expires_at;
+    expires_at.is_some_and(|ends| ends <= now.plus(RENEWAL_MARGIN))
 }
 
-fn is_over(read: &Read, now: Timestamp) -> bool {
-    let ends = read.installed.as_ref().and_then(|read| read.expires_at);
-    ends.is_some_and(|ends| ends <= now)
+fn is_expired(cached: &CachedToken, now: Timestamp) -> bool {
+    let expires_at = cached.token.as_ref().and_then(|read| read.expires_at);
+    expires_at.is_some_and(|ends| ends <= now)
 }
 
-/// The token of a workspace after it was renewed, or the old one as long as it is good.
-pub(super) async fn renewed(
-    kept: &Arc<Kept>,
+/// Returns the renewed token, or the old one while it is valid.
+pub(super) async fn renew_if_needed(
+    store: &Arc<SealedTokenStore>,
     slack: &Slack,
     team: &TeamId,
-    mut read: Read,
-    trouble: &Arc<Trouble>,
-) -> Result<Read, TokensError> {
-    for _ in 0..LOOKS {
-        let now = kept.clock.now();
-        let Some(installed) = read.installed.clone() else {
-            return Ok(read);
+    mut cached: CachedToken,
+    warnings: &Arc<TokenWarnings>,
+) -> Result<CachedToken, SlackTokenError> {
+    for _ in 0..MAX_POLLS {
+        let now = store.clock.now();
+        let Some(token) = cached.token.clone() else {
+            return Ok(cached);
         };
-        if !is_due(&installed, now) {
-            return Ok(read);
+        if !needs_renewal(&token, now) {
+            return Ok(cached);
         }
-        let over = is_over(&read, now);
-        if kept.rotation.rests(team, now) {
+        let expired = is_expired(&cached, now);
+        if store.rotation.is_backing_off(team, now) {
             break;
         }
-        if let Some(renewing) = Renewing::begin(kept, team)
-            && claim(kept, team, now).await?
+        if let Some(guard) = RenewalGuard::acquire(store, team)
+            && claim(store, team, now).await?
         {
-            read = to_its_end(renewing, slack, team, &read, trouble).await?;
-            if is_over(&read, kept.clock.now()) {
+            cached = to_its_end(guard, slack, team, &cached, warnings).await?;
+            if is_expired(&cached, store.clock.now()) {
                 break;
             }
-            return Ok(read);
+            return Ok(cached);
         }
-        if !over {
-            return Ok(read);
+        if !expired {
+            return Ok(cached);
         }
-        tokio::time::sleep(LOOK).await;
-        read = kept.read(team, Some(read)).await?;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        cached = store.read(team, Some(cached)).await?;
     }
-    if is_over(&read, kept.clock.now()) {
-        return Err(TokensError::Over { team: team.clone() });
+    if is_expired(&cached, store.clock.now()) {
+        return Err(SlackTokenError::Expired { team: team.clone() });
     }
-    Ok(read)
+    Ok(cached)
 }
 
-async fn claim(kept: &Kept, team: &TeamId, now: Timestamp) -> Result<bool, TokensError> {
-    let until = Some(now.after(CLAIM));
-    let put = kept
-        .records
-        .put_record(KIND, team.as_str(), "", Some(0), until, now);
+async fn claim(
+    store: &SealedTokenStore,
+    team: &TeamId,
+    now: Timestamp,
+) -> Result<bool, SlackTokenError> {
+    let expires_at = Some(now.plus(CLAIM_TTL));
+    let put = store.records.put_record(
+        CLAIM_RECORD_KIND,
+        team.as_str(),
+        "",
+        Some(0),
+        expires_at,
+        now,
+    );
     Ok(put.await?)
 }
 
-/// Renews the token, under the claim, whether or not the caller waits for it: a refresh token that was
-/// used and an answer that nobody took would lock the workspace out.
+/// Renews the token under the claim in a separate task, so that it completes even if the caller is canceled: losing
+/// the response after the refresh token was used would lock the workspace out.
 async fn to_its_end(
-    renewing: Renewing,
+    guard: RenewalGuard,
     slack: &Slack,
     team: &TeamId,
-    read: &Read,
-    trouble: &Arc<Trouble>,
-) -> Result<Read, TokensError> {
-    let (kept, slack, trouble) = (
-        Arc::clone(&renewing.kept),
+    cached: &CachedToken,
+    warnings: &Arc<TokenWarnings>,
+) -> Result<CachedToken, SlackTokenError> {
+    let (store, slack, warnings) = (
+        Arc::clone(&guard.store),
         slack.clone(),
-        Arc::clone(trouble),
+        Arc::clone(warnings),
     );
-    let (id, read) = (team.clone(), read.clone());
-    // It ends by itself, for each of its steps has a limit.
+    let (id, cached) = (team.clone(), cached.clone());
+    // The task ends by itself, since each of its steps has a timeout.
     let task = tokio::spawn(async move {
-        let renewed = renew(&kept, &slack, &id, &read, &trouble).await;
-        let now = kept.clock.now();
-        // A claim that stays ends by itself.
-        let _ = kept.records.take_record(KIND, id.as_str(), now).await;
-        drop(renewing);
-        renewed
+        let result = renew_token(&store, &slack, &id, &cached, &warnings).await;
+        let now = store.clock.now();
+        // A remaining claim expires by itself.
+        let _ = store
+            .records
+            .take_record(CLAIM_RECORD_KIND, id.as_str(), now)
+            .await;
+        drop(guard);
+        result
     });
-    let over = |_| TokensError::Over { team: team.clone() };
-    task.await.map_err(over)?
+    let expired = |_| SlackTokenError::Expired { team: team.clone() };
+    task.await.map_err(expired)?
 }
 
-/// Renews the token. What came of it is what is stored then.
-async fn renew(
-    kept: &Kept,
+/// Renews the token and returns the stored record.
+async fn renew_token(
+    store: &SealedTokenStore,
     slack: &Slack,
     team: &TeamId,
-    read: &Read,
-    trouble: &Trouble,
-) -> Result<Read, TokensError> {
-    // Somebody may have renewed it between our reading and our claim.
-    let read = kept.read(team, Some(read.clone())).await?;
-    let now = kept.clock.now();
-    let Some(installed) = read.installed.clone().filter(|read| is_due(read, now)) else {
-        return Ok(read);
+    cached: &CachedToken,
+    warnings: &TokenWarnings,
+) -> Result<CachedToken, SlackTokenError> {
+    // Another node may have renewed it between our read and our claim.
+    let cached = store.read(team, Some(cached.clone())).await?;
+    let now = store.clock.now();
+    let Some(token) = cached.token.clone().filter(|read| needs_renewal(read, now)) else {
+        return Ok(cached);
     };
-    let rest = |what: String| {
-        trouble.note(team.as_str(), what);
-        kept.rotation.failed(team, now);
+    let fail = |warning: String| {
+        warnings.set(team.as_str(), warning);
+        store.rotation.record_failure(team, now);
     };
-    let (Some(app), Some(refresh)) = (&kept.app, &installed.refresh) else {
-        rest(format!(
-            "the token for `{team}` ends and cannot be renewed: configure the app's client id and secret, and install the app there again"
+    let (Some(app), Some(refresh)) = (&store.app, &token.refresh_token) else {
+        fail(format!(
+            "the token for `{team}` expires and cannot be renewed: configure the app's client id and secret, and install the app there again"
         ));
-        return Ok(read);
+        return Ok(cached);
     };
-    let granted = match slack.hasty().oauth_refresh(app, refresh).await {
+    let response = match slack.fail_fast().oauth_refresh(app, refresh).await {
         Ok(granted) => granted,
         Err(error) => {
-            rest(said(team, &error));
-            return Ok(read);
+            fail(warning_text(team, &error));
+            return Ok(cached);
         }
     };
-    let Some(new) = successor(&installed, granted, kept.clock.now()) else {
-        rest(format!(
-            "slack renewed the token for `{team}` with that of another workspace: install the app there again"
+    let Some(new_token) = renewed_token(&token, response, store.clock.now()) else {
+        fail(format!(
+            "slack returned a token of another workspace for `{team}`: install the app there again"
         ));
-        return Ok(read);
+        return Ok(cached);
     };
-    write(kept, &new, read.revision).await.inspect_err(|_| {
-        rest(format!(
-            "the new token for `{team}` could not be stored: if it stays so, install the app there again"
+    write_token(store, &new_token, cached.revision).await.inspect_err(|_| {
+        fail(format!(
+            "the new token for `{team}` could not be stored: if this persists, install the app there again"
         ));
     })?;
-    trouble.over(team.as_str());
-    // Theirs counts if somebody installed or removed the app meanwhile.
-    kept.read(team, None).await
+    warnings.clear(team.as_str());
+    // Another installation or removal of the app takes precedence.
+    store.read(team, None).await
 }
 
-/// Writes the new token unless the old one is there no more. The old refresh token is used up, so this
-/// does not give up at the first failure.
-async fn write(kept: &Kept, new: &Installed, revision: u64) -> Result<(), TokensError> {
-    let mut wait = LOOK;
-    for _ in 1..WRITES {
-        match kept.put(new, Some(revision)).await {
-            Err(TokensError::Store(error)) => {
-                tracing::warn!(team = %new.team, %error, "a new token could not be stored yet");
+/// Writes the new token unless the old one was replaced. Retries, since the old refresh token is used up.
+async fn write_token(
+    store: &SealedTokenStore,
+    token: &WorkspaceToken,
+    revision: u64,
+) -> Result<(), SlackTokenError> {
+    let mut delay = POLL_INTERVAL;
+    for _ in 1..MAX_WRITE_ATTEMPTS {
+        match store.put(token, Some(revision)).await {
+            Err(SlackTokenError::Store(error)) => {
+                tracing::warn!(team = %token.team, %error, "could not store renewed token, retrying");
             }
-            done => return done.map(drop),
+            result => return result.map(drop),
         }
-        tokio::time::sleep(wait).await;
-        wait *= 2;
+        tokio::time::sleep(delay).await;
+        delay *= 2;
     }
-    kept.put(new, Some(revision)).await.map(drop)
+    store.put(token, Some(revision)).await.map(drop)
 }
 
-/// What follows an installation; nothing if it is another workspace's.
-fn successor(old: &Installed, granted: Granted, now: Timestamp) -> Option<Installed> {
-    let expires_at = ends_at(granted.expires_in, now);
-    let whole = granted.is_enterprise_install;
-    let organisation = granted.enterprise.filter(|_| whole);
-    let told = organisation.or(granted.team).map(|named| named.id);
-    if told.is_some_and(|told| told != old.team) {
+/// Creates the renewed token; `None` if the response is for another workspace.
+fn renewed_token(
+    old: &WorkspaceToken,
+    response: OauthTokenResponse,
+    now: Timestamp,
+) -> Option<WorkspaceToken> {
+    let expires_at = expiry(response.expires_in, now);
+    let is_org_wide = response.is_enterprise_install;
+    let organisation = response.enterprise.filter(|_| is_org_wide);
+    let team = organisation.or(response.team).map(|named| named.id);
+    if team.is_some_and(|team| team != old.team) {
         return None;
     }
-    Some(Installed {
+    Some(WorkspaceToken {
         team: old.team.clone(),
-        token: granted.access_token,
-        refresh: granted.refresh_token,
+        token: response.access_token,
+        refresh_token: response.refresh_token,
         expires_at,
-        bot_user: granted.bot_user_id.or_else(|| old.bot_user.clone()),
+        bot_user: response.bot_user_id.or_else(|| old.bot_user.clone()),
         bot_id: old.bot_id.clone(),
-        app_id: granted.app_id.or_else(|| old.app_id.clone()),
-        at: now,
+        app_id: response.app_id.or_else(|| old.app_id.clone()),
+        issued_at: now,
     })
 }
 
-fn said(team: &TeamId, error: &SlackError) -> String {
-    let word = error.word();
-    if error.may_pass() {
-        format!("the token for `{team}` could not be renewed yet (`{word}`)")
+fn warning_text(team: &TeamId, error: &SlackError) -> String {
+    let code = error.code();
+    if error.is_retryable() {
+        format!("the token for `{team}` could not be renewed yet (`{code}`)")
     } else {
         format!(
-            "slack does not renew the token for `{team}` (`{word}`): check the app's client id and secret, and install the app there again"
+            "slack does not renew the token for `{team}` (`{code}`): check the app's client id and secret, and install the app there again"
         )
     }
 }

@@ -1,14 +1,17 @@
-//! Tokens on two nodes, with a Slack and a store that do as they are told.
+//! Tests of tokens on two nodes, with a fake Slack and an in-memory store.
 
-use super::{Installation, Installed, Installs, Tokens, TokensError, TokensOptions};
+use super::{
+    Installation, InstalledTokenOptions, SlackTokenError, SlackTokenOptions, SlackTokens,
+    WorkspaceToken,
+};
 use crate::slack::api::Slack;
 use crate::slack::api::oauth::OauthApp;
-use crate::slack::fake::{FakeSlack, HandClock, MemoryRecords, Reply};
+use crate::slack::fake::{FakeReply, FakeSlack, ManualSlackClock, MemoryRecords};
 use crate::slack::ids::TeamId;
 use crate::slack::tokens::BotToken;
-use crate::slack::vault::{Vault, VaultError};
+use crate::slack::vault::{TokenVault, VaultError};
 use interzone_edge::Secret;
-use interzone_edge::tls::Trust;
+use interzone_edge::tls::TrustRoots;
 use interzone_hub::Clock;
 use interzone_hub::ports::RecordStore;
 use serde_json::json;
@@ -17,56 +20,62 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const KIND: &str = super::kept::KIND;
+const KIND: &str = super::store::TOKEN_RECORD_KIND;
 
 fn team(id: &str) -> TeamId {
     TeamId::new(id).unwrap()
 }
 
-struct Node {
-    tokens: Tokens,
-    clock: Arc<HandClock>,
+struct TokenTestNode {
+    tokens: SlackTokens,
+    clock: Arc<ManualSlackClock>,
     records: Arc<MemoryRecords>,
 }
 
-impl Node {
+impl TokenTestNode {
     fn new(fake: &FakeSlack, file: Option<&str>) -> Self {
-        Self::beside(fake, file, Arc::default(), HandClock::at(1_000_000), 1)
+        Self::with_records(
+            fake,
+            file,
+            Arc::default(),
+            ManualSlackClock::from_secs(1_000_000),
+            1,
+        )
     }
 
-    fn beside(
+    fn with_records(
         fake: &FakeSlack,
         file: Option<&str>,
         records: Arc<MemoryRecords>,
-        clock: Arc<HandClock>,
+        clock: Arc<ManualSlackClock>,
         key: u8,
     ) -> Self {
-        let slack = Slack::new(&fake.api(), &Trust::system()).unwrap();
+        let slack = Slack::new(&fake.api(), &TrustRoots::system()).unwrap();
         let key = format!("{key:02x}").repeat(32);
         let app = OauthApp {
             client_id: "1.2".to_owned(),
             client_secret: Secret::new("s"),
         };
-        let installs = Installs {
+        let installs = InstalledTokenOptions {
             records: records.clone(),
-            vault: Vault::new(&Secret::new(key)).unwrap(),
+            vault: TokenVault::new(&Secret::new(key)).unwrap(),
             app: Some(app),
         };
-        let options = TokensOptions {
+        let options = SlackTokenOptions {
             file: file.map(|token| BotToken::new(token).unwrap()),
             installs: Some(installs),
             clock: clock.clone(),
         };
         Self {
-            tokens: Tokens::new(slack, options),
+            tokens: SlackTokens::new(slack, options),
             clock,
             records,
         }
     }
 
-    /// Another node on the same store, with the same clock.
+    /// Another node with the same store and clock.
     fn twin(&self, fake: &FakeSlack) -> Self {
-        Self::beside(fake, None, self.records.clone(), self.clock.clone(), 1)
+        Self::with_records(fake, None, self.records.clone(), self.clock.clone(), 1)
     }
 
     async fn token(&self, id: &str) -> Option<String> {
@@ -74,33 +83,33 @@ impl Node {
         found.map(|found| found.token.expose().to_owned())
     }
 
-    fn installed(&self, id: &str, token: &str, lasts: Option<Duration>) -> Installed {
+    fn workspace_token(&self, id: &str, token: &str, lifetime: Option<Duration>) -> WorkspaceToken {
         let now = self.clock.now();
-        Installed {
+        WorkspaceToken {
             team: team(id),
             token: BotToken::new(token).unwrap(),
-            refresh: lasts.map(|_| Secret::new("xoxe-1")),
-            expires_at: lasts.map(|lasts| now.after(lasts)),
+            refresh_token: lifetime.map(|_| Secret::new("xoxe-1")),
+            expires_at: lifetime.map(|lasts| now.plus(lasts)),
             bot_user: None,
             bot_id: None,
             app_id: None,
-            at: now,
+            issued_at: now,
         }
     }
 }
 
-async fn silent() -> FakeSlack {
-    FakeSlack::start(|_| Reply::said("internal_error")).await
+async fn failing_slack() -> FakeSlack {
+    FakeSlack::start(|_| FakeReply::error("internal_error")).await
 }
 
 #[tokio::test]
-async fn the_token_of_the_file_is_good_for_its_workspace_once_slack_said_which() {
+async fn identified_file_token_is_used_for_its_workspace() {
     let fake = FakeSlack::start(|_| {
-        Reply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0", "bot_id": "B0"}))
+        FakeReply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0", "bot_id": "B0"}))
     })
     .await;
-    let node = Node::new(&fake, Some("xoxb-file"));
-    assert!(node.tokens.peek(&team("T1"), None).is_none());
+    let node = TokenTestNode::new(&fake, Some("xoxb-file"));
+    assert!(node.tokens.cached(&team("T1"), None).is_none());
     let found = node
         .tokens
         .installation(&team("T1"), None)
@@ -110,26 +119,26 @@ async fn the_token_of_the_file_is_good_for_its_workspace_once_slack_said_which()
     assert_eq!(found.bot_user.as_ref().unwrap().as_str(), "U0");
     assert_eq!(found.bot_id.as_ref().unwrap().as_str(), "B0");
     assert_eq!(node.token("T2").await, None, "another workspace");
-    assert!(node.tokens.peek(&team("T1"), None).is_some());
-    assert_eq!(fake.count("auth.test"), 1, "Slack is asked once");
-    assert_eq!(node.records.raw(KIND, "T1"), None, "it is never stored");
-    assert!(node.tokens.trouble().is_empty());
+    assert!(node.tokens.cached(&team("T1"), None).is_some());
+    assert_eq!(fake.count("auth.test"), 1, "auth.test is called once");
+    assert_eq!(node.records.value(KIND, "T1"), None, "not stored");
+    assert!(node.tokens.warnings().is_empty());
 }
 
 #[tokio::test]
-async fn until_slack_said_so_it_is_good_for_all_who_have_none_of_their_own() {
-    let refused = Arc::new(AtomicBool::new(true));
-    let switch = refused.clone();
+async fn unidentified_file_token_is_used_for_any_workspace() {
+    let reject = Arc::new(AtomicBool::new(true));
+    let handler_reject = reject.clone();
     let fake = FakeSlack::start(move |_| {
-        if switch.load(Ordering::SeqCst) {
-            return Reply::said("invalid_auth");
+        if handler_reject.load(Ordering::SeqCst) {
+            return FakeReply::error("invalid_auth");
         }
-        Reply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0"}))
+        FakeReply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0"}))
     })
     .await;
-    let node = Node::new(&fake, Some("xoxb-file"));
+    let node = TokenTestNode::new(&fake, Some("xoxb-file"));
     node.tokens
-        .store(&node.installed("T2", "xoxb-two", None))
+        .store(&node.workspace_token("T2", "xoxb-two", None))
         .await
         .unwrap();
     assert_eq!(node.token("T9").await.as_deref(), Some("xoxb-file"));
@@ -137,129 +146,129 @@ async fn until_slack_said_so_it_is_good_for_all_who_have_none_of_their_own() {
     assert_eq!(
         fake.count("auth.test"),
         1,
-        "Slack is not asked again at once"
+        "auth.test is not retried at once"
     );
-    let trouble = node.tokens.trouble();
-    assert!(trouble[0].contains("`invalid_auth`"), "{trouble:?}");
-    refused.store(false, Ordering::SeqCst);
+    let warnings = node.tokens.warnings();
+    assert!(warnings[0].contains("`invalid_auth`"), "{warnings:?}");
+    reject.store(false, Ordering::SeqCst);
     node.clock.advance(Duration::from_secs(30));
     assert_eq!(node.token("T9").await, None);
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-file"));
-    assert!(node.tokens.trouble().is_empty());
-    assert!(node.tokens.forget(&team("T1"), None).await.unwrap());
+    assert!(node.tokens.warnings().is_empty());
+    assert!(node.tokens.remove(&team("T1"), None).await.unwrap());
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-file"));
-    assert_eq!(fake.count("auth.test"), 3, "doubts are cleared by asking");
+    assert_eq!(fake.count("auth.test"), 3, "identified again after removal");
 }
 
 #[tokio::test]
-async fn whose_the_token_is_comes_out_while_another_looks_elsewhere_and_both_have_it() {
+async fn concurrent_lookups_share_one_auth_test() {
     let fake = FakeSlack::start(|_| {
-        Reply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0", "bot_id": "B0"}))
+        FakeReply::Json(json!({"ok": true, "team_id": "T1", "user_id": "U0", "bot_id": "B0"}))
     })
     .await;
-    let node = Node::new(&fake, Some("xoxb-file"));
-    node.records.closed.send_replace(true);
-    // The first asks Slack; the second finds that somebody asks, and is held up on its way through the
-    // store until the first has its answer.
+    let node = TokenTestNode::new(&fake, Some("xoxb-file"));
+    node.records.reads_blocked.send_replace(true);
+    // The first lookup calls auth.test. The second sees that and is blocked in the store until the first has its
+    // response.
     let first = async {
         let found = node.token("T1").await;
-        node.records.closed.send_replace(false);
+        node.records.reads_blocked.send_replace(false);
         found
     };
     let (first, second) = tokio::join!(first, node.token("T1"));
     assert_eq!(first.as_deref(), Some("xoxb-file"));
-    assert_eq!(second.as_deref(), Some("xoxb-file"), "nobody is dropped");
+    assert_eq!(second.as_deref(), Some("xoxb-file"), "both lookups succeed");
     assert_eq!(fake.count("auth.test"), 1);
-    assert_eq!(
-        node.token("T2").await,
-        None,
-        "another workspace still has none"
-    );
+    assert_eq!(node.token("T2").await, None, "another workspace has none");
 }
 
 #[tokio::test]
-async fn a_token_for_an_organisation_is_good_for_its_workspaces() {
+async fn org_wide_token_is_used_for_its_workspaces() {
     let fake = FakeSlack::start(|_| {
-        Reply::Json(json!({
+        FakeReply::Json(json!({
             "ok": true, "team_id": "T1", "user_id": "U0", "enterprise_id": "E1", "is_enterprise_install": true,
         }))
     })
     .await;
-    let node = Node::new(&fake, Some("xoxb-file"));
+    let node = TokenTestNode::new(&fake, Some("xoxb-file"));
     let (two, one, other) = (team("T2"), team("E1"), team("E2"));
-    let found = |enterprise| node.tokens.installation(&two, enterprise);
-    assert!(found(Some(&one)).await.unwrap().is_some());
-    assert!(found(Some(&other)).await.unwrap().is_none());
-    assert!(found(None).await.unwrap().is_none());
+    let lookup = |enterprise| node.tokens.installation(&two, enterprise);
+    assert!(lookup(Some(&one)).await.unwrap().is_some());
+    assert!(lookup(Some(&other)).await.unwrap().is_none());
+    assert!(lookup(None).await.unwrap().is_none());
     node.tokens
-        .store(&node.installed("E2", "xoxb-org", None))
+        .store(&node.workspace_token("E2", "xoxb-org", None))
         .await
         .unwrap();
     node.clock.advance(Duration::from_secs(3));
-    let kept = found(Some(&other)).await.unwrap().unwrap();
-    assert_eq!(kept.token.expose(), "xoxb-org");
+    let stored = lookup(Some(&other)).await.unwrap().unwrap();
+    assert_eq!(stored.token.expose(), "xoxb-org");
 }
 
 #[tokio::test]
-async fn what_is_stored_is_sealed_and_seen_by_other_nodes_within_seconds() {
-    let fake = silent().await;
-    let node = Node::new(&fake, None);
+async fn stored_token_is_encrypted_and_seen_by_other_nodes() {
+    let fake = failing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
     let twin = node.twin(&fake);
     assert_eq!(twin.token("T1").await, None);
     node.tokens
-        .store(&node.installed("T1", "xoxb-one", None))
+        .store(&node.workspace_token("T1", "xoxb-one", None))
         .await
         .unwrap();
-    let raw = node.records.raw(KIND, "T1").unwrap();
-    assert!(!raw.contains("xoxb") && raw.starts_with("v1."), "{raw}");
+    let value = node.records.value(KIND, "T1").unwrap();
+    assert!(
+        !value.contains("xoxb") && value.starts_with("v1."),
+        "{value}"
+    );
     assert_eq!(
         node.token("T1").await.as_deref(),
         Some("xoxb-one"),
-        "at once here"
+        "at once on this node"
     );
     node.clock.advance(Duration::from_secs(3));
     assert_eq!(twin.token("T1").await.as_deref(), Some("xoxb-one"));
-    assert!(node.tokens.forget(&team("T1"), None).await.unwrap());
+    assert!(node.tokens.remove(&team("T1"), None).await.unwrap());
     assert_eq!(node.token("T1").await, None);
     node.clock.advance(Duration::from_secs(3));
     assert_eq!(twin.token("T1").await, None);
-    assert!(!node.tokens.forget(&team("T1"), None).await.unwrap());
+    assert!(!node.tokens.remove(&team("T1"), None).await.unwrap());
 }
 
 #[tokio::test]
-async fn late_news_does_not_take_a_new_token_away() {
-    let fake = silent().await;
-    let node = Node::new(&fake, None);
-    let removed = node.clock.now();
+async fn late_revocation_keeps_newer_token() {
+    let fake = failing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
+    let revoked_at = node.clock.now();
     node.clock.advance(Duration::from_secs(5));
     node.tokens
-        .store(&node.installed("T1", "xoxb-new", None))
+        .store(&node.workspace_token("T1", "xoxb-new", None))
         .await
         .unwrap();
     assert!(
         !node
             .tokens
-            .forget(&team("T1"), Some(removed))
+            .remove(&team("T1"), Some(revoked_at))
             .await
             .unwrap()
     );
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-new"));
     let later = Some(node.clock.now());
-    assert!(node.tokens.forget(&team("T1"), later).await.unwrap());
+    assert!(node.tokens.remove(&team("T1"), later).await.unwrap());
 }
 
 #[tokio::test]
-async fn another_key_opens_nothing_and_says_what_to_do() {
-    let fake = silent().await;
-    let node = Node::new(&fake, None);
+async fn wrong_vault_key_is_reported() {
+    let fake = failing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
     node.tokens
-        .store(&node.installed("T1", "xoxb-one", None))
+        .store(&node.workspace_token("T1", "xoxb-one", None))
         .await
         .unwrap();
-    assert_eq!(node.tokens.check().await.unwrap(), 1);
-    let other = Node::beside(&fake, None, node.records.clone(), node.clock.clone(), 2);
+    assert_eq!(node.tokens.check_stored_tokens().await.unwrap(), 1);
+    let other =
+        TokenTestNode::with_records(&fake, None, node.records.clone(), node.clock.clone(), 2);
     for error in [
-        other.tokens.check().await.unwrap_err(),
+        other.tokens.check_stored_tokens().await.unwrap_err(),
         other
             .tokens
             .installation(&team("T1"), None)
@@ -267,24 +276,27 @@ async fn another_key_opens_nothing_and_says_what_to_do() {
             .unwrap_err(),
     ] {
         assert!(
-            matches!(error, TokensError::Vault(VaultError::Closed { .. })),
+            matches!(
+                error,
+                SlackTokenError::Vault(VaultError::CannotDecrypt { .. })
+            ),
             "{error:?}"
         );
-        assert!(error.to_string().contains("key file") && !error.may_pass());
+        assert!(error.to_string().contains("key file") && !error.is_retryable());
     }
-    assert_eq!(other.tokens.trouble().len(), 1);
+    assert_eq!(other.tokens.warnings().len(), 1);
 }
 
-/// A Slack that renews tokens: `xoxe-N` is good once, and brings `xoxb-N` and `xoxe-N+1`.
-async fn renewing() -> FakeSlack {
+/// A fake Slack that renews tokens: `xoxe-N` is valid once and returns `xoxb-N` and `xoxe-N+1`.
+async fn renewing_slack() -> FakeSlack {
     let next = AtomicUsize::new(1);
-    FakeSlack::start(move |seen| {
+    FakeSlack::start(move |request| {
         let number = next.load(Ordering::SeqCst);
-        if seen.form().get("refresh_token") != Some(&format!("xoxe-{number}")) {
-            return Reply::said("invalid_refresh_token");
+        if request.form().get("refresh_token") != Some(&format!("xoxe-{number}")) {
+            return FakeReply::error("invalid_refresh_token");
         }
         next.store(number + 1, Ordering::SeqCst);
-        Reply::Json(json!({
+        FakeReply::Json(json!({
             "ok": true, "access_token": format!("xoxb-{number}"), "expires_in": 43200,
             "refresh_token": format!("xoxe-{}", number + 1), "team": {"id": "T1", "name": "Us"},
         }))
@@ -293,17 +305,17 @@ async fn renewing() -> FakeSlack {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends_and_by_one_node_only() {
-    let fake = renewing().await;
-    let node = Node::new(&fake, None);
+async fn token_is_renewed_before_expiry_by_one_node() {
+    let fake = renewing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
     let twin = node.twin(&fake);
     node.tokens
-        .store(&node.installed("T1", "xoxb-0", Some(12 * HOUR)))
+        .store(&node.workspace_token("T1", "xoxb-0", Some(12 * HOUR)))
         .await
         .unwrap();
     node.clock.advance(10 * HOUR);
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
-    assert_eq!(fake.seen().len(), 0);
+    assert_eq!(fake.requests().len(), 0);
     node.clock.advance(HOUR);
     let all = tokio::join!(
         node.token("T1"),
@@ -317,7 +329,7 @@ async fn a_token_is_renewed_before_it_ends_and_by_one_node_only() {
             "{found:?}"
         );
     }
-    assert_eq!(fake.seen().len(), 1, "one refresh");
+    assert_eq!(fake.requests().len(), 1, "one refresh");
     node.clock.advance(Duration::from_secs(3));
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
     assert_eq!(twin.token("T1").await.as_deref(), Some("xoxb-1"));
@@ -325,18 +337,18 @@ async fn a_token_is_renewed_before_it_ends_and_by_one_node_only() {
     assert_eq!(
         twin.token("T1").await.as_deref(),
         Some("xoxb-2"),
-        "even if it is over"
+        "even if it has expired"
     );
-    assert!(twin.tokens.trouble().is_empty());
+    assert!(twin.tokens.warnings().is_empty());
 }
 
 #[tokio::test]
-async fn who_has_no_good_token_waits_for_the_node_that_renews_it() {
-    let fake = renewing().await;
-    let node = Node::new(&fake, None);
+async fn expired_token_lookup_waits_for_renewing_node() {
+    let fake = renewing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
     let twin = node.twin(&fake);
     node.tokens
-        .store(&node.installed("T1", "xoxb-0", Some(12 * HOUR)))
+        .store(&node.workspace_token("T1", "xoxb-0", Some(12 * HOUR)))
         .await
         .unwrap();
     node.clock.advance(13 * HOUR);
@@ -345,145 +357,157 @@ async fn who_has_no_good_token_waits_for_the_node_that_renews_it() {
         (one.as_deref(), two.as_deref()),
         (Some("xoxb-1"), Some("xoxb-1"))
     );
-    assert_eq!(fake.seen().len(), 1);
+    assert_eq!(fake.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn the_old_token_serves_while_slack_does_not_renew_it() {
-    let fake = FakeSlack::start(|_| Reply::said("invalid_refresh_token")).await;
-    let node = Node::new(&fake, None);
+async fn old_token_is_used_while_renewal_fails() {
+    let fake = FakeSlack::start(|_| FakeReply::error("invalid_refresh_token")).await;
+    let node = TokenTestNode::new(&fake, None);
     node.tokens
-        .store(&node.installed("T1", "xoxb-0", Some(12 * HOUR)))
+        .store(&node.workspace_token("T1", "xoxb-0", Some(12 * HOUR)))
         .await
         .unwrap();
     node.clock.advance(11 * HOUR + HOUR / 2);
     for _ in 0..3 {
         assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
     }
-    assert_eq!(fake.seen().len(), 1, "it is not asked for all the time");
-    assert!(node.tokens.trouble()[0].contains("install the app there again"));
+    assert_eq!(fake.requests().len(), 1, "renewal is backed off");
+    assert!(node.tokens.warnings()[0].contains("install the app there again"));
     node.clock.advance(Duration::from_secs(30));
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
-    assert_eq!(fake.seen().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
     node.clock.advance(HOUR);
-    let over = node
+    let error = node
         .tokens
         .installation(&team("T1"), None)
         .await
         .unwrap_err();
-    assert!(matches!(over, TokensError::Over { .. }) && over.may_pass());
+    assert!(matches!(error, SlackTokenError::Expired { .. }) && error.is_retryable());
     node.tokens
-        .store(&node.installed("T1", "xoxb-new", None))
+        .store(&node.workspace_token("T1", "xoxb-new", None))
         .await
         .unwrap();
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-new"));
-    assert!(node.tokens.trouble().is_empty());
+    assert!(node.tokens.warnings().is_empty());
 }
 
 #[tokio::test]
-async fn a_renewal_that_nobody_waits_for_is_finished() {
-    let fake = renewing().await;
-    let node = Node::new(&fake, None);
-    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+async fn renewal_completes_after_caller_is_dropped() {
+    let fake = renewing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
+    let installed = node.workspace_token("T1", "xoxb-0", Some(HOUR));
     node.tokens.store(&installed).await.unwrap();
-    let mut changes = node.records.changes.subscribe();
+    let mut changes = node.records.change_count.subscribe();
     let before = *changes.borrow_and_update();
     tokio::select! {
         biased;
-        () = fake.until(1) => {}
-        found = node.token("T1") => panic!("{found:?} came too early"),
+        () = fake.wait_for_requests(1) => {}
+        found = node.token("T1") => panic!("{found:?} returned too early"),
     }
-    // The claim, the token, and the claim's end.
+    // Claim, token, and release of the claim.
     changes.wait_for(|now| *now == before + 3).await.unwrap();
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
-    assert_eq!(fake.seen().len(), 1);
+    assert_eq!(fake.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_node_that_died_while_it_renewed_holds_nobody_up_for_long() {
-    let fake = renewing().await;
-    let node = Node::new(&fake, None);
-    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+async fn claim_of_crashed_node_expires() {
+    let fake = renewing_slack().await;
+    let node = TokenTestNode::new(&fake, None);
+    let installed = node.workspace_token("T1", "xoxb-0", Some(HOUR));
     node.tokens.store(&installed).await.unwrap();
     let now = node.clock.now();
-    let until = Some(now.after(Duration::from_secs(60)));
+    let expires_at = Some(now.plus(Duration::from_secs(60)));
     let claimed = node
         .records
-        .put_record("slack.rotate", "T1", "", Some(0), until, now);
+        .put_record("slack.rotate", "T1", "", Some(0), expires_at, now);
     assert!(claimed.await.unwrap());
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
-    assert_eq!(fake.seen().len(), 0);
+    assert_eq!(fake.requests().len(), 0);
     node.clock.advance(Duration::from_secs(60));
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
 }
 
 #[tokio::test]
-async fn a_new_token_is_not_lost_because_the_store_fails_once() {
+async fn renewed_token_survives_one_failed_write() {
     let records: Arc<MemoryRecords> = Arc::default();
-    let failing = records.clone();
+    let handler_records = records.clone();
     let fake = FakeSlack::start(move |_| {
-        failing.failing.store(1, Ordering::SeqCst);
-        Reply::Json(json!({
+        handler_records.failing_writes.store(1, Ordering::SeqCst);
+        FakeReply::Json(json!({
             "ok": true, "access_token": "xoxb-1", "refresh_token": "xoxe-2", "expires_in": 43200,
         }))
     })
     .await;
-    let node = Node::beside(&fake, None, records, HandClock::at(1_000_000), 1);
-    let installed = node.installed("T1", "xoxb-0", Some(HOUR));
+    let node = TokenTestNode::with_records(
+        &fake,
+        None,
+        records,
+        ManualSlackClock::from_secs(1_000_000),
+        1,
+    );
+    let installed = node.workspace_token("T1", "xoxb-0", Some(HOUR));
     node.tokens.store(&installed).await.unwrap();
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-1"));
-    assert_eq!(fake.seen().len(), 1);
-    assert!(node.tokens.trouble().is_empty());
+    assert_eq!(fake.requests().len(), 1);
+    assert!(node.tokens.warnings().is_empty());
 }
 
 #[tokio::test]
-async fn a_workspace_that_removes_the_app_meanwhile_is_not_brought_back() {
+async fn token_removed_during_renewal_stays_removed() {
     let records: Arc<MemoryRecords> = Arc::default();
-    let held = records.clone();
+    let handler_records = records.clone();
     let fake = FakeSlack::start(move |_| {
-        held.forget(KIND, "T1");
-        Reply::Json(json!({"ok": true, "access_token": "xoxb-1", "expires_in": 43200}))
+        handler_records.remove(KIND, "T1");
+        FakeReply::Json(json!({"ok": true, "access_token": "xoxb-1", "expires_in": 43200}))
     })
     .await;
-    let node = Node::beside(&fake, None, records, HandClock::at(1_000_000), 1);
+    let node = TokenTestNode::with_records(
+        &fake,
+        None,
+        records,
+        ManualSlackClock::from_secs(1_000_000),
+        1,
+    );
     node.tokens
-        .store(&node.installed("T1", "xoxb-0", Some(HOUR)))
+        .store(&node.workspace_token("T1", "xoxb-0", Some(HOUR)))
         .await
         .unwrap();
     assert_eq!(node.token("T1").await, None);
-    assert_eq!(node.records.raw(KIND, "T1"), None);
+    assert_eq!(node.records.value(KIND, "T1"), None);
 }
 
 #[tokio::test]
-async fn a_token_of_another_workspace_is_not_taken() {
+async fn renewal_for_other_workspace_is_rejected() {
     let fake = FakeSlack::start(|_| {
-        Reply::Json(json!({
+        FakeReply::Json(json!({
             "ok": true, "access_token": "xoxb-1", "expires_in": 43200, "team": {"id": "T2"},
         }))
     })
     .await;
-    let node = Node::new(&fake, None);
+    let node = TokenTestNode::new(&fake, None);
     node.tokens
-        .store(&node.installed("T1", "xoxb-0", Some(HOUR)))
+        .store(&node.workspace_token("T1", "xoxb-0", Some(HOUR)))
         .await
         .unwrap();
     assert_eq!(node.token("T1").await.as_deref(), Some("xoxb-0"));
-    assert_eq!(node.tokens.trouble().len(), 1);
+    assert_eq!(node.tokens.warnings().len(), 1);
 }
 
 #[tokio::test]
-async fn without_a_vault_nothing_is_stored() {
-    let fake = silent().await;
-    let slack = Slack::new(&fake.api(), &Trust::system()).unwrap();
-    let options = TokensOptions {
+async fn store_without_vault_fails() {
+    let fake = failing_slack().await;
+    let slack = Slack::new(&fake.api(), &TrustRoots::system()).unwrap();
+    let options = SlackTokenOptions {
         file: None,
         installs: None,
-        clock: HandClock::at(0),
+        clock: ManualSlackClock::from_secs(0),
     };
-    let tokens = Tokens::new(slack, options);
-    let node = Node::new(&fake, None);
-    let stored = tokens.store(&node.installed("T1", "x", None)).await;
-    assert!(matches!(stored, Err(TokensError::NoVault)));
+    let tokens = SlackTokens::new(slack, options);
+    let node = TokenTestNode::new(&fake, None);
+    let stored = tokens.store(&node.workspace_token("T1", "x", None)).await;
+    assert!(matches!(stored, Err(SlackTokenError::NoVault)));
     assert!(
         tokens
             .installation(&team("T1"), None)
@@ -491,11 +515,11 @@ async fn without_a_vault_nothing_is_stored() {
             .unwrap()
             .is_none()
     );
-    assert_eq!(tokens.check().await.unwrap(), 0);
+    assert_eq!(tokens.check_stored_tokens().await.unwrap(), 0);
 }
 
 #[test]
-fn an_installation_shows_no_token() {
-    let at = Installation::unknown(BotToken::new("xoxb-secret").unwrap());
-    assert!(!format!("{at:?}").contains("secret"));
+fn installation_debug_redacts_token() {
+    let installation = Installation::from_token(BotToken::new("xoxb-secret").unwrap());
+    assert!(!format!("{installation:?}").contains("secret"));
 }

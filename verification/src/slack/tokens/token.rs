@@ -1,42 +1,44 @@
-//! A token of Slack's, which nobody can print. Whose it is, and how long it is good, is not known here.
+//! Slack token with redacted `Debug` output.
 
 use http::HeaderValue;
 use interzone_edge::Secret;
 use serde::{Deserialize, Deserializer};
 
-/// Why a text is no token.
+/// Invalid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no token of slack's: copy the whole of it, in one line, from the app's page")]
-pub struct InvalidToken;
+#[error("invalid slack token: copy the complete token, in one line, from the app's page")]
+pub struct InvalidBotToken;
 
-/// A token of Slack's. It cannot be printed.
+/// A Slack token. `Debug` redacts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BotToken(Secret);
 
 impl BotToken {
-    /// The most bytes of one; Slack's have some hundreds at most.
-    const LONGEST: usize = 2048;
+    /// Maximum length in bytes; Slack's tokens have a few hundred at most.
+    const MAX_LEN: usize = 2048;
 
-    /// Checks a token, without the white space around it.
+    /// Validates a token after trimming whitespace.
     ///
     /// # Errors
-    /// It is empty, too long, or has something else than visible ASCII.
-    pub fn new(text: &str) -> Result<Self, InvalidToken> {
+    /// The token is empty, too long, or contains characters other than visible ASCII.
+    pub fn new(text: &str) -> Result<Self, InvalidBotToken> {
         let text = text.trim();
-        let fits = (1..=Self::LONGEST).contains(&text.len())
+        let is_valid = (1..=Self::MAX_LEN).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_graphic());
-        fits.then(|| Self(Secret::new(text))).ok_or(InvalidToken)
+        is_valid
+            .then(|| Self(Secret::new(text)))
+            .ok_or(InvalidBotToken)
     }
 
-    /// The token itself. Whoever calls this answers for where it goes.
+    /// Returns the token itself. The caller must not log or store it.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// The header that shows it.
+    /// Returns the `Authorization` header value.
     pub(in crate::slack) fn bearer(&self) -> HeaderValue {
         let bearer = format!("Bearer {}", self.0.expose());
-        // Visible ASCII is what a header may hold.
+        // Visible ASCII is always a valid header value.
         let mut bearer =
             HeaderValue::from_str(&bearer).unwrap_or_else(|_| HeaderValue::from_static("Bearer"));
         bearer.set_sensitive(true);
@@ -56,13 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_one_visible_word_that_nobody_sees() {
+    fn token_is_trimmed_validated_and_redacted() {
         let token = BotToken::new(" xoxb-1-secret\n").unwrap();
         assert_eq!(token.expose(), "xoxb-1-secret");
         assert!(!format!("{token:?} {:?}", token.bearer()).contains("secret"));
         let long = "x".repeat(2049);
         for bad in ["", " \n", "xoxb 1", "xoxb\r\nHost: a", "xoxb-é", &long] {
-            assert_eq!(BotToken::new(bad), Err(InvalidToken));
+            assert_eq!(BotToken::new(bad), Err(InvalidBotToken));
         }
     }
 }

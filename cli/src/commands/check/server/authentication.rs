@@ -1,8 +1,8 @@
-//! Who is let in: ACP asks for a bearer token on every call, and for exact scopes.
+//! Authentication checks: ACP requires a bearer token with the exact scope on every call.
 
-use super::answer::Answer;
-use super::probe::{As, Probe};
-use super::verdict::{Checks, Finding, Flaw};
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::{CheckClient, Identity};
+use super::response::ServerResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{StatusCode, header};
@@ -16,58 +16,62 @@ const OAUTH: &str = "RFC 6750 §3";
 const CALL: &str =
     r#"{"jsonrpc":"2.0","method":"tasks.get","params":{"taskId":"interzone-check"},"id":1}"#;
 
-pub(super) async fn check(probe: &Probe, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
     out.group("authentication");
-    let refused = probe.post_as(As::Nobody, CALL).await;
+    let refused = probe.post_as(Identity::Anonymous, CALL).await;
     let found = refused
         .as_ref()
         .map_err(Clone::clone)
-        .and_then(unknown_caller);
-    out.note("refused: no token", ACP, found);
+        .and_then(is_unauthenticated);
+    out.record("refused: no token", ACP, found);
     let found = refused
         .map_err(|flaw| flaw.clone())
         .and_then(|answer| challenge(&answer));
-    out.note("the refusal says what is wanted", OAUTH, found);
+    out.record("401 has a WWW-Authenticate challenge", OAUTH, found);
     let forged = [
-        ("a token that is rubbish", "Bearer rubbish".to_owned()),
+        ("a malformed token", "Bearer rubbish".to_owned()),
         (
             "a token without a signature",
-            format!("Bearer {}", jwt("none", "")),
+            format!("Bearer {}", forge_jwt("none", "")),
         ),
         (
-            "a token signed with a guess",
-            format!("Bearer {}", jwt("HS256", "Z3Vlc3M")),
+            "a token with a forged signature",
+            format!("Bearer {}", forge_jwt("HS256", "Z3Vlc3M")),
         ),
         ("an empty token", "Bearer ".to_owned()),
         ("another scheme", "Basic YTpi".to_owned()),
     ];
     for (name, header) in forged {
-        let answer = probe.post_as(As::Header(&header), CALL).await;
+        let answer = probe.post_as(Identity::Header(&header), CALL).await;
         let found = answer
             .as_ref()
             .map_err(Clone::clone)
-            .and_then(unknown_caller);
-        out.note(format!("refused: {name}"), ACP, found);
+            .and_then(is_unauthenticated);
+        out.record(format!("refused: {name}"), ACP, found);
     }
-    out.note(
-        "a token in the address is not taken",
+    out.record(
+        "a token in the query string is ignored",
         "ACP §1",
-        in_query(probe).await,
+        query_token_is_ignored(probe).await,
     );
-    out.note("a missing scope is refused", ACP, narrow(probe).await);
+    out.record(
+        "a token without the scope is refused",
+        ACP,
+        missing_scope_is_refused(probe).await,
+    );
     if let Some(lacking) = probe.lacking.as_ref().filter(|lacking| !lacking.is_empty()) {
-        let found = Err(Flaw::unseen(format!(
-            "the token lacks {}, so what takes that is left out; name a client that may have it",
+        let found = Err(CheckFailure::skipped(format!(
+            "the token is missing {}; checks that need it are skipped; use a client that has it",
             lacking.join(", ")
         )));
-        out.note("what every scope lets one do", ACP, found);
+        out.record("methods of all scopes", ACP, found);
     }
-    let found = metadata(probe).await;
-    out.note("tells who issues its tokens", "RFC 9728 §3", found);
+    let found = resource_metadata(probe).await;
+    out.record("OAuth protected resource metadata", "RFC 9728 §3", found);
 }
 
-/// A token of the right shape that nobody issued.
-fn jwt(algorithm: &str, signature: &str) -> String {
+/// Builds a well-formed token that no issuer has issued.
+fn forge_jwt(algorithm: &str, signature: &str) -> String {
     let part = |text: String| URL_SAFE_NO_PAD.encode(text);
     let head = part(format!(r#"{{"alg":"{algorithm}","typ":"JWT"}}"#));
     let claims = part(
@@ -77,56 +81,61 @@ fn jwt(algorithm: &str, signature: &str) -> String {
     format!("{head}.{claims}.{signature}")
 }
 
-/// That a caller who proved nothing is told so.
-fn unknown_caller(answer: &Answer) -> Finding {
-    let words = answer.refused_with(&[codes::AUTHENTICATION_FAILED])?;
+/// Checks that an unauthenticated caller is refused.
+fn is_unauthenticated(answer: &ServerResponse) -> CheckOutcome {
+    let reply = answer.refused_with(&[codes::AUTHENTICATION_FAILED])?;
     match answer.status {
-        StatusCode::UNAUTHORIZED => Ok(format!("HTTP 401, {words}")),
-        StatusCode::OK => Err(Flaw::poor(format!(
-            "HTTP 200, {words}; 401 tells proxies too"
+        StatusCode::UNAUTHORIZED => Ok(format!("HTTP 401, {reply}")),
+        StatusCode::OK => Err(CheckFailure::warning(format!(
+            "HTTP 200, {reply}; should be 401, which proxies understand too"
         ))),
-        status => Err(Flaw::broken(format!("HTTP {}, {words}", status.as_u16()))),
+        status => Err(CheckFailure::violation(format!(
+            "HTTP {}, {reply}",
+            status.as_u16()
+        ))),
     }
 }
 
-fn challenge(answer: &Answer) -> Finding {
+fn challenge(answer: &ServerResponse) -> CheckOutcome {
     match answer.header(header::WWW_AUTHENTICATE) {
         Some(value) if value.to_ascii_lowercase().starts_with("bearer") => {
             Ok("WWW-Authenticate: Bearer".to_owned())
         }
-        Some(_) => Err(Flaw::broken("WWW-Authenticate names another scheme")),
-        None if answer.status == StatusCode::OK => {
-            Err(Flaw::unseen("the server answers HTTP 200 to everything"))
-        }
-        None => Err(Flaw::broken("there is no WWW-Authenticate")),
+        Some(_) => Err(CheckFailure::violation(
+            "WWW-Authenticate names a different scheme",
+        )),
+        None if answer.status == StatusCode::OK => Err(CheckFailure::skipped(
+            "the server responds with HTTP 200 to everything",
+        )),
+        None => Err(CheckFailure::violation("no WWW-Authenticate header")),
     }
 }
 
-/// Addresses are written to logs everywhere.
-async fn in_query(probe: &Probe) -> Finding {
-    probe.need_token()?;
+/// Checks that a token in the query string is ignored: URLs end up in logs.
+async fn query_token_is_ignored(probe: &CheckClient) -> CheckOutcome {
+    probe.require_token()?;
     let mut url = probe.endpoint.clone();
     if let Some(token) = &probe.token {
         url.query_pairs_mut()
             .append_pair("access_token", token.expose());
     }
     let request = probe
-        .request(Method::POST, url, As::Nobody)
+        .request(Method::POST, url, Identity::Anonymous)
         .header(header::CONTENT_TYPE, "application/json")
         .body(CALL);
-    unknown_caller(&probe.send(request).await?)
+    is_unauthenticated(&probe.send(request).await?)
 }
 
-async fn narrow(probe: &Probe) -> Finding {
+async fn missing_scope_is_refused(probe: &CheckClient) -> CheckOutcome {
     let Some(token) = &probe.narrow else {
-        return Err(Flaw::unseen(
-            "it takes a token without the scope, and there is none: give --client-id and \
+        return Err(CheckFailure::skipped(
+            "needs a token without the scope: pass --client-id and \
              --client-secret-file",
         ));
     };
     let header = format!("Bearer {}", token.expose());
-    let answer = probe.post_as(As::Header(&header), CALL).await?;
-    let words = answer.refused_with(&[codes::INSUFFICIENT_SCOPE])?;
+    let answer = probe.post_as(Identity::Header(&header), CALL).await?;
+    let reply = answer.refused_with(&[codes::INSUFFICIENT_SCOPE])?;
     let error = answer.error()?;
     let required = error
         .get("data")
@@ -137,30 +146,32 @@ async fn narrow(probe: &Probe) -> Finding {
             .any(|scope| scope.as_str() == Some(Scope::TasksRead.name()))
     });
     if !named {
-        return Err(Flaw::poor(format!(
-            "{words}, and data.requiredScopes does not name {}",
+        return Err(CheckFailure::warning(format!(
+            "{reply}; data.requiredScopes does not name {}",
             Scope::TasksRead.name()
         )));
     }
-    Ok(words)
+    Ok(reply)
 }
 
-async fn metadata(probe: &Probe) -> Finding {
+async fn resource_metadata(probe: &CheckClient) -> CheckOutcome {
     let answer = probe
-        .get("/.well-known/oauth-protected-resource", As::Nobody)
+        .get("/.well-known/oauth-protected-resource", Identity::Anonymous)
         .await?;
     if answer.status != StatusCode::OK {
-        return Err(Flaw::poor(
-            "there is no /.well-known/oauth-protected-resource",
+        return Err(CheckFailure::warning(
+            "/.well-known/oauth-protected-resource does not exist",
         ));
     }
     let json = answer.json()?;
     let has = |name: &str| json.get(name).is_some_and(|value| !value.is_null());
     if !has("resource") {
-        return Err(Flaw::broken("its metadata lacks `resource`"));
+        return Err(CheckFailure::violation("the metadata has no `resource`"));
     }
     if !has("authorization_servers") {
-        return Err(Flaw::poor("its metadata lacks `authorization_servers`"));
+        return Err(CheckFailure::warning(
+            "the metadata has no `authorization_servers`",
+        ));
     }
     Ok(String::new())
 }

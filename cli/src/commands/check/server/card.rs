@@ -1,14 +1,14 @@
-//! The agent card, by the rules of its schema.
+//! Agent card checks, according to its schema.
 
-use super::probe::{As, Probe};
-use super::verdict::{Checks, Finding, Flaw};
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::{CheckClient, Identity};
 use http::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;
 
 const CARD: &str = "ACP §8";
 
-/// All that may stand at the top.
+/// Allowed top-level members.
 const MEMBERS: &[&str] = &[
     "name",
     "description",
@@ -23,78 +23,76 @@ const MEMBERS: &[&str] = &[
 const MODES: &[&str] = &["text", "data", "file", "image", "audio"];
 const SCHEMES: &[&str] = &["oauth2", "bearer", "apikey"];
 
-pub(super) async fn check(probe: &Probe, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
     out.group("agent card");
     let card = match fetch(probe).await {
         Ok(card) => {
-            out.note(
-                "there is one",
-                CARD,
-                Ok("/.well-known/agent.json".to_owned()),
-            );
+            out.record("exists", CARD, Ok("/.well-known/agent.json".to_owned()));
             card
         }
         Err(flaw) => {
-            out.note("there is one", CARD, Err(flaw));
+            out.record("exists", CARD, Err(flaw));
             return;
         }
     };
-    out.note("it is valid", CARD, judge(&card));
+    out.record("is valid", CARD, validate_card(&card));
 }
 
-async fn fetch(probe: &Probe) -> Result<Map<String, Value>, Flaw> {
-    let answer = probe.get("/.well-known/agent.json", As::Nobody).await?;
+async fn fetch(probe: &CheckClient) -> Result<Map<String, Value>, CheckFailure> {
+    let answer = probe
+        .get("/.well-known/agent.json", Identity::Anonymous)
+        .await?;
     if answer.status != StatusCode::OK {
-        return Err(Flaw::broken(format!(
+        return Err(CheckFailure::violation(format!(
             "HTTP {} for /.well-known/agent.json",
             answer.status.as_u16()
         )));
     }
     match answer.json()? {
         Value::Object(card) => Ok(card),
-        _ => Err(Flaw::broken("it is not a JSON object")),
+        _ => Err(CheckFailure::violation("not a JSON object")),
     }
 }
 
-/// Holds a card against the rules; names all that are broken.
-fn judge(card: &Map<String, Value>) -> Finding {
-    let mut wrong = Vec::new();
+/// Validates a card; the error names all violations.
+fn validate_card(card: &Map<String, Value>) -> CheckOutcome {
+    let mut errors = Vec::new();
     for name in card.keys().filter(|name| !MEMBERS.contains(&name.as_str())) {
-        wrong.push(format!("`{}` is not allowed", crate::printable::text(name)));
+        errors.push(format!("`{}` is not allowed", crate::printable::text(name)));
     }
     if !text(card, "name").is_some_and(|text| (1..=100).contains(&text.chars().count())) {
-        wrong.push("`name` must have 1 to 100 characters".to_owned());
+        errors.push("`name` must have 1 to 100 characters".to_owned());
     }
     if !text(card, "description").is_some_and(|text| (1..=500).contains(&text.chars().count())) {
-        wrong.push("`description` must have 1 to 500 characters".to_owned());
+        errors.push("`description` must have 1 to 500 characters".to_owned());
     }
     if !text(card, "version").is_some_and(is_version) {
-        wrong.push("`version` must be three numbers, as in 1.0.0".to_owned());
+        errors.push("`version` must be three numbers, as in 1.0.0".to_owned());
     }
     if !text(card, "url")
         .is_some_and(|url| Url::parse(url).is_ok_and(|url| url.scheme() == "https"))
     {
-        wrong.push("`url` must be an https URL".to_owned());
+        errors.push("`url` must be an https URL".to_owned());
     }
-    judge_provider(card.get("provider"), &mut wrong);
+    validate_provider(card.get("provider"), &mut errors);
     if let Some(capabilities) = card.get("capabilities") {
         let flags = capabilities
             .as_object()
             .is_some_and(|all| all.values().all(Value::is_boolean));
         if !flags {
-            wrong.push("`capabilities` must be true or false each".to_owned());
+            errors.push("the values of `capabilities` must be true or false".to_owned());
         }
     }
     if let Some(authentication) = card.get("authentication")
-        && !among(authentication.get("schemes"), SCHEMES)
+        && !is_subset(authentication.get("schemes"), SCHEMES)
     {
-        wrong.push("`authentication.schemes` knows oauth2, bearer and apikey".to_owned());
+        errors.push("`authentication.schemes` must be oauth2, bearer or apikey".to_owned());
     }
-    judge_skills(card.get("skills"), &mut wrong);
-    if wrong.is_empty() {
+    validate_skills(card.get("skills"), &mut errors);
+    if errors.is_empty() {
         Ok(String::new())
     } else {
-        Err(Flaw::broken(wrong.join("; ")))
+        Err(CheckFailure::violation(errors.join("; ")))
     }
 }
 
@@ -108,63 +106,63 @@ fn is_version(version: &str) -> bool {
     numbers.len() == 3 && numbers.iter().all(number)
 }
 
-fn judge_provider(provider: Option<&Value>, wrong: &mut Vec<String>) {
+fn validate_provider(provider: Option<&Value>, errors: &mut Vec<String>) {
     let Some(provider) = provider.and_then(Value::as_object) else {
-        wrong.push("`provider` is missing".to_owned());
+        errors.push("`provider` is missing".to_owned());
         return;
     };
     if text(provider, "organization").is_none_or(str::is_empty) {
-        wrong.push("`provider.organization` is missing".to_owned());
+        errors.push("`provider.organization` is missing".to_owned());
     }
     if provider
         .get("contact")
-        .is_some_and(|mail| !mail.as_str().is_some_and(is_mail))
+        .is_some_and(|mail| !mail.as_str().is_some_and(is_email))
     {
-        wrong.push("`provider.contact` must be a mail address".to_owned());
+        errors.push("`provider.contact` must be an email address".to_owned());
     }
     let is_url = |url: &Value| url.as_str().is_some_and(|url| Url::parse(url).is_ok());
     if provider.get("website").is_some_and(|url| !is_url(url)) {
-        wrong.push("`provider.website` must be a URL".to_owned());
+        errors.push("`provider.website` must be a URL".to_owned());
     }
 }
 
-fn is_mail(text: &str) -> bool {
+fn is_email(text: &str) -> bool {
     text.split_once('@')
         .is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
 }
 
-/// Whether a list, if there is one, has only these words.
-fn among(list: Option<&Value>, known: &[&str]) -> bool {
+/// Returns true if the list is absent or contains only allowed values.
+fn is_subset(list: Option<&Value>, allowed: &[&str]) -> bool {
     let Some(list) = list else { return true };
-    let fits = |item: &Value| item.as_str().is_some_and(|word| known.contains(&word));
+    let fits = |item: &Value| item.as_str().is_some_and(|value| allowed.contains(&value));
     list.as_array().is_some_and(|items| items.iter().all(fits))
 }
 
-fn judge_skills(skills: Option<&Value>, wrong: &mut Vec<String>) {
+fn validate_skills(skills: Option<&Value>, errors: &mut Vec<String>) {
     let Some(skills) = skills else { return };
     let Some(skills) = skills.as_array().filter(|skills| !skills.is_empty()) else {
-        wrong.push("`skills` must be a list that is not empty, or absent".to_owned());
+        errors.push("`skills` must be a non-empty list, or absent".to_owned());
         return;
     };
     for (index, skill) in skills.iter().enumerate() {
         let Some(skill) = skill.as_object() else {
-            wrong.push(format!("`skills[{index}]` is no object"));
+            errors.push(format!("`skills[{index}]` is not an object"));
             continue;
         };
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !text(skill, "id").is_some_and(|id| !id.is_empty() && id.chars().all(plain)) {
-            wrong.push(format!(
-                "`skills[{index}].id` takes lower-case letters, digits and hyphens"
+            errors.push(format!(
+                "`skills[{index}].id` must consist of lower-case letters, digits and hyphens"
             ));
         }
         for name in ["name", "description"] {
             if text(skill, name).is_none_or(str::is_empty) {
-                wrong.push(format!("`skills[{index}].{name}` is missing"));
+                errors.push(format!("`skills[{index}].{name}` is missing"));
             }
         }
         for name in ["inputModes", "outputModes"] {
-            if !among(skill.get(name), MODES) {
-                wrong.push(format!("`skills[{index}].{name}` has an unknown mode"));
+            if !is_subset(skill.get(name), MODES) {
+                errors.push(format!("`skills[{index}].{name}` has an unknown mode"));
             }
         }
     }
@@ -172,27 +170,27 @@ fn judge_skills(skills: Option<&Value>, wrong: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::judge;
-    use crate::commands::check::server::verdict::Flaw;
+    use super::validate_card;
+    use crate::commands::check::server::check_result::CheckFailure;
     use serde_json::{Value, json};
 
-    fn judged(change: impl FnOnce(&mut Value)) -> Result<String, Flaw> {
+    fn validate_with(change: impl FnOnce(&mut Value)) -> Result<String, CheckFailure> {
         let mut card = json!({
             "name": "A", "description": "B", "version": "1.0.0", "url": "https://a/jsonrpc",
             "provider": {"organization": "C"},
             "skills": [{"id": "a-1", "name": "A", "description": "B", "inputModes": ["text"]}],
         });
         change(&mut card);
-        judge(card.as_object().unwrap())
+        validate_card(card.as_object().unwrap())
     }
 
     #[test]
-    fn a_good_card_is_valid() {
-        assert_eq!(judged(|_| ()), Ok(String::new()));
+    fn valid_card_passes() {
+        assert_eq!(validate_with(|_| ()), Ok(String::new()));
     }
 
     #[test]
-    fn each_rule_can_be_broken() {
+    fn each_violation_is_reported() {
         type Change = fn(&mut Value);
         let changes: [(&str, Change); 8] = [
             ("name", |card| card["name"] = json!("")),
@@ -207,7 +205,7 @@ mod tests {
             }),
         ];
         for (what, change) in changes {
-            let Err(Flaw::Broken(why)) = judged(change) else {
+            let Err(CheckFailure::Violation(why)) = validate_with(change) else {
                 panic!("{what} passes");
             };
             assert!(why.contains(what), "{what}: {why}");

@@ -1,8 +1,8 @@
-//! The envelope: what JSON-RPC 2.0 asks of every server, whatever its methods are.
+//! Envelope checks: what JSON-RPC 2.0 requires of every server.
 
-use super::answer::Answer;
-use super::probe::Probe;
-use super::verdict::{Checks, Finding, Flaw};
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::CheckClient;
+use super::response::ServerResponse;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::{Method, codes};
 use serde_json::Value;
@@ -16,7 +16,7 @@ const BATCH: &str = "JSON-RPC 2.0 §6";
 const PARSE: &[ErrorCode] = &[ErrorCode::PARSE_ERROR];
 const INVALID: &[ErrorCode] = &[ErrorCode::INVALID_REQUEST];
 const UNKNOWN: &[ErrorCode] = &[ErrorCode::METHOD_NOT_FOUND];
-/// Where a server may stop reading at any of several points.
+/// For cases in which a server may stop parsing at different points.
 const ANY_REFUSAL: &[ErrorCode] = &[
     ErrorCode::PARSE_ERROR,
     ErrorCode::INVALID_REQUEST,
@@ -24,16 +24,16 @@ const ANY_REFUSAL: &[ErrorCode] = &[
     ErrorCode::METHOD_NOT_FOUND,
 ];
 
-/// Bodies that are no messages, and what they must be answered with.
+/// Bodies that are not valid messages, with the expected error codes.
 const REFUSALS: &[(&str, &[u8], &[ErrorCode], &str)] = &[
     (
-        "an unfinished text",
+        "truncated JSON",
         b"{\"jsonrpc\":\"2.0\",\"method\"",
         PARSE,
         ERROR,
     ),
     ("an empty body", b"", PARSE, ERROR),
-    ("text that is no JSON", b"hello", PARSE, ERROR),
+    ("text that is not JSON", b"hello", PARSE, ERROR),
     ("two values", b"{} {}", PARSE, ERROR),
     (
         "NaN",
@@ -105,7 +105,7 @@ const REFUSALS: &[(&str, &[u8], &[ErrorCode], &str)] = &[
     ("an empty batch", b"[]", INVALID, BATCH),
 ];
 
-/// Ids, as they must come back letter by letter.
+/// Ids that must be echoed exactly.
 const IDS: &[&str] = &[
     "\"a\"",
     "\"\"",
@@ -119,66 +119,74 @@ const IDS: &[&str] = &[
 ];
 
 /// A method that no server has.
-const NOTHING: &str = "interzone.check.nothing";
+const UNKNOWN_METHOD: &str = "interzone.check.nothing";
 
-pub(super) async fn check(probe: &Probe, acp: bool, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, acp: bool, out: &mut Checks) {
     out.group("envelope");
-    if let Err(flaw) = probe.need_token()
+    if let Err(flaw) = probe.require_token()
         && let Ok(answer) = probe.post(call("1")).await
         && answer.status == http::StatusCode::UNAUTHORIZED
     {
-        out.note("every rule of the envelope", REQUEST, Err(flaw));
+        out.record("all envelope checks", REQUEST, Err(flaw));
         return;
     }
-    out.note("an unknown method is refused", ERROR, unknown(probe).await);
+    out.record(
+        "an unknown method is refused",
+        ERROR,
+        unknown_method_is_refused(probe).await,
+    );
     for id in IDS {
-        out.note(
-            format!("id {id} comes back"),
+        out.record(
+            format!("id {id} is echoed"),
             RESPONSE,
-            echo(probe, id).await,
+            id_is_echoed(probe, id).await,
         );
     }
-    out.note("id null is answered", RESPONSE, null_id(probe).await);
-    out.note(
+    out.record(
+        "id null is answered",
+        RESPONSE,
+        null_id_is_answered(probe).await,
+    );
+    out.record(
         "a notification is not answered",
         NOTIFICATION,
-        silence(probe).await,
+        notification_has_no_response(probe).await,
     );
     for (name, body, codes, reference) in REFUSALS {
-        let found = refusal(probe, body, codes).await;
-        out.note(format!("refused: {name}"), reference, found);
+        let found = invalid_body_is_refused(probe, body, codes).await;
+        out.record(format!("refused: {name}"), reference, found);
     }
-    out.note(
+    out.record(
         "params that are a string are refused",
         REQUEST,
-        scalar_params(probe).await,
+        scalar_params_are_refused(probe).await,
     );
-    out.note(
-        "a member that nobody knows",
+    out.record(
+        "an unknown member",
         "ACP §2",
-        extra(probe, acp).await,
+        unknown_member(probe, acp).await,
     );
-    out.note(
-        "100,000 levels of nesting are survived",
+    out.record(
+        "100,000 levels of nesting are handled",
         ERROR,
-        nesting(probe).await,
+        deep_nesting_is_handled(probe).await,
     );
-    out.note(
+    out.record(
         "a batch is answered item by item",
         BATCH,
         batch(probe).await,
     );
-    out.note(
-        "a batch of rubbish is answered item by item",
+    out.record(
+        "an invalid batch is answered item by item",
         BATCH,
-        rubbish(probe).await,
+        invalid_batch(probe).await,
     );
-    out.note(
+    out.record(
         "a batch of notifications is not answered",
         BATCH,
         silent_batch(probe).await,
     );
-    out.note(
+    out.record(
         "a batch of 10,000 is refused or answered",
         BATCH,
         large_batch(probe).await,
@@ -186,107 +194,120 @@ pub(super) async fn check(probe: &Probe, acp: bool, out: &mut Checks) {
 }
 
 fn call(id: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"{NOTHING}","id":{id}}}"#)
+    format!(r#"{{"jsonrpc":"2.0","method":"{UNKNOWN_METHOD}","id":{id}}}"#)
 }
 
 fn notification() -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"{NOTHING}"}}"#)
+    format!(r#"{{"jsonrpc":"2.0","method":"{UNKNOWN_METHOD}"}}"#)
 }
 
-async fn unknown(probe: &Probe) -> Finding {
+async fn unknown_method_is_refused(probe: &CheckClient) -> CheckOutcome {
     probe.post(call("1")).await?.refused_with(UNKNOWN)
 }
 
-async fn echo(probe: &Probe, id: &str) -> Finding {
+async fn id_is_echoed(probe: &CheckClient, id: &str) -> CheckOutcome {
     let answer = probe.post(call(id)).await?;
     let response = answer.response()?;
     let sent: Value = serde_json::from_str(id).unwrap_or_default();
     match response.get("id") {
-        Some(came) if *came == sent => Ok(String::new()),
-        Some(came) => Err(Flaw::broken(format!(
-            "{} comes back",
-            crate::printable::quoted(&came.to_string())
+        Some(echoed) if *echoed == sent => Ok(String::new()),
+        Some(echoed) => Err(CheckFailure::violation(format!(
+            "{} is returned",
+            crate::printable::quoted(&echoed.to_string())
         ))),
-        None => Err(Flaw::broken("the answer has no id")),
+        None => Err(CheckFailure::violation("the response has no id")),
     }
 }
 
-async fn null_id(probe: &Probe) -> Finding {
+async fn null_id_is_answered(probe: &CheckClient) -> CheckOutcome {
     let answer = probe.post(call("null")).await?;
     if answer.body.is_empty() {
-        return Err(Flaw::poor("it is taken for a notification"));
+        return Err(CheckFailure::warning("it is treated as a notification"));
     }
     match answer.response()?.get("id") {
         Some(Value::Null) => Ok(String::new()),
-        _ => Err(Flaw::broken("another id comes back")),
+        _ => Err(CheckFailure::violation("a different id is returned")),
     }
 }
 
-async fn silence(probe: &Probe) -> Finding {
-    probe.post(notification()).await?.silent()
+async fn notification_has_no_response(probe: &CheckClient) -> CheckOutcome {
+    probe.post(notification()).await?.has_no_response()
 }
 
-async fn refusal(probe: &Probe, body: &'static [u8], codes: &[ErrorCode]) -> Finding {
+async fn invalid_body_is_refused(
+    probe: &CheckClient,
+    body: &'static [u8],
+    codes: &[ErrorCode],
+) -> CheckOutcome {
     let answer = probe.post(body).await?;
     if answer.status.is_server_error() {
-        return Err(Flaw::broken(format!("HTTP {}", answer.status.as_u16())));
+        return Err(CheckFailure::violation(format!(
+            "HTTP {}",
+            answer.status.as_u16()
+        )));
     }
-    let words = answer.refused_with(codes)?;
-    // Where nothing could be read, there is no id to answer to.
+    let reply = answer.refused_with(codes)?;
+    // Without a parsable request there is no id to echo.
     if codes == PARSE && answer.response()?.get("id") != Some(&Value::Null) {
-        return Err(Flaw::broken("the answer's id is not null"));
+        return Err(CheckFailure::violation("the response id is not null"));
     }
-    Ok(words)
+    Ok(reply)
 }
 
-async fn scalar_params(probe: &Probe) -> Finding {
-    let body = format!(r#"{{"jsonrpc":"2.0","method":"{NOTHING}","params":"a","id":1}}"#);
+async fn scalar_params_are_refused(probe: &CheckClient) -> CheckOutcome {
+    let body = format!(r#"{{"jsonrpc":"2.0","method":"{UNKNOWN_METHOD}","params":"a","id":1}}"#);
     let answer = probe.post(body).await?;
-    let words = answer.refused_with(ANY_REFUSAL)?;
+    let reply = answer.refused_with(ANY_REFUSAL)?;
     match answer.refused_with(UNKNOWN) {
-        Ok(_) => Ok(format!("{words}, as the method is looked at first")),
-        Err(_) => Ok(words),
+        Ok(_) => Ok(format!("{reply}, as the method is checked first")),
+        Err(_) => Ok(reply),
     }
 }
 
-/// JSON-RPC itself says nothing about it, ACP does.
-async fn extra(probe: &Probe, acp: bool) -> Finding {
+/// JSON-RPC does not specify unknown members; ACP forbids them.
+async fn unknown_member(probe: &CheckClient, acp: bool) -> CheckOutcome {
     let method = if acp {
         Method::TasksGet.name()
     } else {
-        NOTHING
+        UNKNOWN_METHOD
     };
     let params = r#"{"taskId":"interzone-check"}"#;
     let body =
         format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params},"id":1,"extra":true}}"#);
     let answer = probe.post(body).await?;
     match answer.refused_with(INVALID) {
-        Ok(words) => Ok(words),
+        Ok(reply) => Ok(reply),
         Err(_) if !acp => answer.refused_with(UNKNOWN).map(|_| "ignored".to_owned()),
         Err(_) => match answer.refused_with(&[codes::TASK_NOT_FOUND]) {
-            Ok(_) => Err(Flaw::poor("ignored; ACP's schema allows no other member")),
+            Ok(_) => Err(CheckFailure::warning(
+                "ignored; ACP's schema allows no other members",
+            )),
             Err(flaw) => Err(flaw),
         },
     }
 }
 
-async fn nesting(probe: &Probe) -> Finding {
+async fn deep_nesting_is_handled(probe: &CheckClient) -> CheckOutcome {
     let deep = 100_000;
     let (open, close) = ("[".repeat(deep), "]".repeat(deep));
-    let body = format!(r#"{{"jsonrpc":"2.0","method":"{NOTHING}","params":{open}{close},"id":1}}"#);
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","method":"{UNKNOWN_METHOD}","params":{open}{close},"id":1}}"#);
     let answer = probe.post(body).await?;
     if answer.status.is_server_error() {
-        return Err(Flaw::broken(format!("HTTP {}", answer.status.as_u16())));
+        return Err(CheckFailure::violation(format!(
+            "HTTP {}",
+            answer.status.as_u16()
+        )));
     }
     answer.refused_with(ANY_REFUSAL)
 }
 
-fn items(answer: &Answer) -> Result<Vec<Value>, Flaw> {
+fn items(answer: &ServerResponse) -> Result<Vec<Value>, CheckFailure> {
     match answer.json()? {
         Value::Array(items) => Ok(items),
-        _ => Err(Flaw::broken(format!(
-            "a list was due, and {} came",
-            answer.told()
+        _ => Err(CheckFailure::violation(format!(
+            "expected an array, got {}",
+            answer.summary()
         ))),
     }
 }
@@ -295,7 +316,7 @@ fn code(item: &Value) -> Option<i64> {
     item.get("error")?.get("code")?.as_i64()
 }
 
-async fn batch(probe: &Probe) -> Finding {
+async fn batch(probe: &CheckClient) -> CheckOutcome {
     let body = format!("[{},{},{}]", call("\"a\""), notification(), call("2"));
     let mut ids: Vec<String> = items(&probe.post(body).await?)?
         .iter()
@@ -303,36 +324,36 @@ async fn batch(probe: &Probe) -> Finding {
         .collect();
     ids.sort();
     if ids == ["\"a\"", "2"] {
-        Ok("two calls and a notification get two answers".to_owned())
+        Ok("two calls and a notification get two responses".to_owned())
     } else {
-        Err(Flaw::broken(format!(
-            "ids \"a\" and 2 were due, and {} came",
+        Err(CheckFailure::violation(format!(
+            "expected ids \"a\" and 2, got {}",
             crate::printable::quoted(&ids.join(" "))
         )))
     }
 }
 
-async fn rubbish(probe: &Probe) -> Finding {
+async fn invalid_batch(probe: &CheckClient) -> CheckOutcome {
     let items = items(&probe.post("[1,2,3]").await?)?;
     let invalid = i64::from(ErrorCode::INVALID_REQUEST.get());
     let good =
         |item: &Value| code(item) == Some(invalid) && item.get("id").is_some_and(Value::is_null);
     if items.len() == 3 && items.iter().all(good) {
-        Ok("[1,2,3] gets three answers".to_owned())
+        Ok("[1,2,3] gets three responses".to_owned())
     } else {
-        Err(Flaw::broken(format!(
+        Err(CheckFailure::violation(format!(
             "[1,2,3] does not get {} three times with a null id",
             ErrorCode::INVALID_REQUEST
         )))
     }
 }
 
-async fn silent_batch(probe: &Probe) -> Finding {
+async fn silent_batch(probe: &CheckClient) -> CheckOutcome {
     let body = format!("[{0},{0}]", notification());
-    probe.post(body).await?.silent()
+    probe.post(body).await?.has_no_response()
 }
 
-async fn large_batch(probe: &Probe) -> Finding {
+async fn large_batch(probe: &CheckClient) -> CheckOutcome {
     let item = call("1");
     let body = format!("[{}]", vec![item.as_str(); 10_000].join(","));
     let answer = probe.post(body).await?;
@@ -342,7 +363,7 @@ async fn large_batch(probe: &Probe) -> Finding {
     if let Ok(items) = items(&answer) {
         return match items.len() {
             10_000 => Ok("answered".to_owned()),
-            count => Err(Flaw::broken(format!("{count} answers"))),
+            count => Err(CheckFailure::violation(format!("{count} responses"))),
         };
     }
     answer.refused_with(INVALID)

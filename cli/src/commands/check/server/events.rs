@@ -1,71 +1,80 @@
-//! Server-sent events, read as they come.
+//! Reader of server-sent events.
 
-use super::verdict::Flaw;
+use super::check_result::CheckFailure;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http::{StatusCode, header};
 use serde_json::Value;
 
-/// The most of one event. No check causes nearly so much.
-const MOST: usize = 4 << 20;
+/// Maximum size of an event, far larger than any expected event.
+const MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// Events of one response.
-pub(super) struct Events {
-    pieces: BoxStream<'static, reqwest::Result<Bytes>>,
+/// Event stream of one response.
+pub(super) struct SseReader {
+    chunks: BoxStream<'static, reqwest::Result<Bytes>>,
     unread: Vec<u8>,
 }
 
-/// One event that carries a notification.
-pub(super) struct Event {
+/// An event that contains a JSON-RPC notification.
+pub(super) struct SseNotification {
     pub(super) id: Option<u64>,
     pub(super) method: String,
     pub(super) params: Value,
 }
 
-impl Events {
-    /// Takes a response that must be events.
-    pub(super) fn of(response: reqwest::Response) -> Result<Self, Flaw> {
+impl SseReader {
+    /// Checks that a response is an event stream, and starts reading it.
+    pub(super) fn from_response(response: reqwest::Response) -> Result<Self, CheckFailure> {
         let kind = response.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if response.status() != StatusCode::OK {
-            return Err(Flaw::broken(format!("HTTP {}", response.status().as_u16())));
+            return Err(CheckFailure::violation(format!(
+                "HTTP {}",
+                response.status().as_u16()
+            )));
         }
         if !kind.starts_with("text/event-stream") {
-            return Err(Flaw::broken("the answer is not text/event-stream"));
+            return Err(CheckFailure::violation(
+                "the response is not text/event-stream",
+            ));
         }
         Ok(Self {
-            pieces: response.bytes_stream().boxed(),
+            chunks: response.bytes_stream().boxed(),
             unread: Vec::new(),
         })
     }
 
-    /// The next event, which must come.
-    pub(super) async fn next(&mut self) -> Result<Event, Flaw> {
-        let event = self.until_end().await?;
-        event.ok_or_else(|| Flaw::broken("the events end too soon"))
+    /// Returns the next event; the end of the stream is an error.
+    pub(super) async fn next(&mut self) -> Result<SseNotification, CheckFailure> {
+        let event = self.next_or_end().await?;
+        event.ok_or_else(|| CheckFailure::violation("the event stream ended too early"))
     }
 
-    /// The next event, or nothing if the server has ended them.
-    pub(super) async fn until_end(&mut self) -> Result<Option<Event>, Flaw> {
+    /// Returns the next event, or `None` at the end of the stream.
+    pub(super) async fn next_or_end(&mut self) -> Result<Option<SseNotification>, CheckFailure> {
         loop {
             while let Some(block) = self.take_block() {
                 if let Some(event) = parse(&block)? {
                     return Ok(Some(event));
                 }
             }
-            match self.pieces.next().await {
-                Some(Ok(piece)) if self.unread.len() + piece.len() <= MOST => {
+            match self.chunks.next().await {
+                Some(Ok(piece)) if self.unread.len() + piece.len() <= MAX_EVENT_BYTES => {
                     self.unread.extend_from_slice(&piece);
                 }
-                Some(Ok(_)) => return Err(Flaw::broken("an event is larger than 4 MiB")),
-                Some(Err(_)) => return Err(Flaw::broken("no event in time")),
+                Some(Ok(_)) => {
+                    return Err(CheckFailure::violation("an event is larger than 4 MiB"));
+                }
+                Some(Err(_)) => {
+                    return Err(CheckFailure::violation("timed out waiting for an event"));
+                }
                 None => return Ok(None),
             }
         }
     }
 
-    /// What stands before the next empty line.
+    /// Removes and returns the text before the next empty line.
     fn take_block(&mut self) -> Option<String> {
         let end = self.unread.windows(2).position(|pair| pair == b"\n\n")?;
         let block: Vec<u8> = self.unread.drain(..end + 2).collect();
@@ -73,8 +82,8 @@ impl Events {
     }
 }
 
-/// Reads a block; nothing if it is only a comment.
-fn parse(block: &str) -> Result<Option<Event>, Flaw> {
+/// Parses a block; `None` if it is only a comment.
+fn parse(block: &str) -> Result<Option<SseNotification>, CheckFailure> {
     let (mut id, mut data) = (None, String::new());
     for line in block.lines() {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
@@ -88,22 +97,22 @@ fn parse(block: &str) -> Result<Option<Event>, Flaw> {
     if data.is_empty() {
         return Ok(None);
     }
-    let not = || Flaw::broken("an event is no JSON-RPC notification");
-    let mut message: Value = serde_json::from_str(&data).map_err(|_| not())?;
+    let invalid = || CheckFailure::violation("an event is not a JSON-RPC notification");
+    let mut message: Value = serde_json::from_str(&data).map_err(|_| invalid())?;
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") || message.get("id").is_some()
     {
-        return Err(not());
+        return Err(invalid());
     }
     let method = message
         .get("method")
         .and_then(Value::as_str)
-        .ok_or_else(not)?
+        .ok_or_else(invalid)?
         .to_owned();
     let params = message
         .get_mut("params")
         .map(Value::take)
         .unwrap_or_default();
-    Ok(Some(Event { id, method, params }))
+    Ok(Some(SseNotification { id, method, params }))
 }
 
 #[cfg(test)]
@@ -111,7 +120,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn blocks() {
+    fn event_blocks_are_parsed() {
         assert!(parse(": keep-alive\n\n").unwrap().is_none());
         let event = parse("id: 7\nevent: a\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n\n");
         let event = event.unwrap().unwrap();

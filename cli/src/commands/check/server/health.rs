@@ -1,38 +1,40 @@
-//! Health: what operators and load balancers look at.
+//! Health endpoints for operators and load balancers.
 
-use super::probe::{As, Probe};
-use super::verdict::{Checks, Finding, Flaw};
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::{CheckClient, Identity};
 use http::StatusCode;
 
 const HEALTH: &str = "ACP §1";
 
-pub(super) async fn check(probe: &Probe, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
     out.group("health");
-    out.note(
-        "says that it is alive",
+    out.record(
+        "liveness endpoint",
         HEALTH,
-        any(probe, &["/health", "/healthz"]).await,
+        any_responds(probe, &["/health", "/healthz"]).await,
     );
-    out.note(
-        "says that it is ready",
+    out.record(
+        "readiness endpoint",
         HEALTH,
-        any(probe, &["/ready", "/readyz"]).await,
+        any_responds(probe, &["/ready", "/readyz"]).await,
     );
 }
 
-/// That one of these pages answers, without a token.
-async fn any(probe: &Probe, paths: &[&str]) -> Finding {
+/// Checks that one of these paths responds without a token.
+async fn any_responds(probe: &CheckClient, paths: &[&str]) -> CheckOutcome {
     for path in paths {
-        match probe.get(path, As::Nobody).await?.status {
+        match probe.get(path, Identity::Anonymous).await?.status {
             StatusCode::OK => return Ok((*path).to_owned()),
             StatusCode::SERVICE_UNAVAILABLE => {
-                return Err(Flaw::broken(format!("{path} answers HTTP 503")));
+                return Err(CheckFailure::violation(format!(
+                    "{path} responds with HTTP 503"
+                )));
             }
             _ => {}
         }
     }
-    Err(Flaw::poor(format!(
-        "neither {} answers",
+    Err(CheckFailure::warning(format!(
+        "neither {} responds",
         paths.join(" nor ")
     )))
 }

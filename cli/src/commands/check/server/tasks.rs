@@ -1,10 +1,10 @@
-//! Tasks: ACP's five methods about them, and what agents tell of them.
+//! Checks of ACP's task methods and of `task.notification`.
 
-use super::answer::Answer;
-use super::members::{names_field, no_nulls, string, timestamp};
-use super::mistakes::{unknown_ids, wrong_params};
-use super::probe::Probe;
-use super::verdict::{Checks, Finding, Flaw};
+use super::assertions::{names_field, no_nulls, string, timestamp};
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::CheckClient;
+use super::invalid_params::{invalid_params, unknown_ids};
+use super::response::ServerResponse;
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::codes;
 use serde_json::{Value, json};
@@ -13,15 +13,15 @@ const METHODS: &str = "ACP §3";
 const STATES: &str = "ACP §4";
 const ERRORS: &str = "ACP §5";
 const WEBHOOKS: &str = "ACP §6";
-const OURS: &str = "ACP §2";
+const MESSAGES: &str = "ACP §2";
 
 const PARAMS: &[ErrorCode] = &[ErrorCode::INVALID_PARAMS];
 const NO_TASK: &[ErrorCode] = &[codes::TASK_NOT_FOUND];
-/// A callback is refused as a bad param, or as something the caller may not.
+/// A callback URL is refused as an invalid param or as not permitted.
 const NOT_ALLOWED: &[ErrorCode] = &[ErrorCode::INVALID_PARAMS, codes::PERMISSION_DENIED];
 
-/// Addresses that a webhook must not reach, in a few of their spellings.
-const PRIVATE: &[&str] = &[
+/// URLs that a webhook must not use, in several notations.
+const FORBIDDEN_URLS: &[&str] = &[
     "https://127.0.0.1/hook",
     "https://localhost/hook",
     "https://[::1]/hook",
@@ -34,108 +34,127 @@ const PRIVATE: &[&str] = &[
     "https://user:secret@example.com/hook",
 ];
 
-pub(super) async fn check(probe: &Probe, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
     out.group("tasks");
-    if let Err(flaw) = probe.need_token() {
-        out.note("every method of tasks", METHODS, Err(flaw));
+    if let Err(flaw) = probe.require_token() {
+        out.record("all task methods", METHODS, Err(flaw));
         return;
     }
-    out.note("tasks.create begins a task", METHODS, create(probe).await);
-    out.note(
-        "what is sent comes back as it was",
-        OURS,
-        verbatim(probe).await,
-    );
-    out.note(
-        "explicit nulls are accepted, and none sent",
-        OURS,
-        nulls(probe).await,
-    );
-    out.note(
-        "tasks.get leaves out what is not wanted",
+    out.record(
+        "tasks.create creates a task",
         METHODS,
-        get_less(probe).await,
+        create_works(probe).await,
     );
-    for (method, what, field, params) in wrong_params() {
-        let found = wrong(probe, method, params, field).await;
-        out.note(format!("{method} {what}: refused by name"), ERRORS, found);
+    out.record(
+        "content and metadata are returned unchanged",
+        MESSAGES,
+        content_is_unchanged(probe).await,
+    );
+    out.record(
+        "explicit nulls are accepted, none are sent",
+        MESSAGES,
+        nulls_are_accepted(probe).await,
+    );
+    out.record(
+        "tasks.get omits messages and artifacts on request",
+        METHODS,
+        get_omits_members(probe).await,
+    );
+    for (method, what, field, params) in invalid_params() {
+        let found = invalid_params_are_refused(probe, method, params, field).await;
+        out.record(
+            format!("{method} {what}: refused, naming the field"),
+            ERRORS,
+            found,
+        );
     }
     for (method, params) in unknown_ids() {
         let found = refused(probe, method, params, NO_TASK).await;
-        out.note(format!("{method} refuses an unknown id"), ERRORS, found);
+        out.record(format!("{method} refuses an unknown id"), ERRORS, found);
     }
-    let found = nobody(probe).await;
-    out.note("an agent that is not there is refused", ERRORS, found);
-    out.note("tasks.send adds to a task", METHODS, send(probe).await);
-    out.note("tasks.cancel ends a task", STATES, cancel(probe).await);
-    out.note(
-        "tasks.subscribe takes a webhook",
-        WEBHOOKS,
-        subscribe(probe).await,
-    );
-    out.note(
-        "no webhook to private addresses",
-        WEBHOOKS,
-        guarded(probe).await,
-    );
-    out.note(
-        "task.notification is taken",
+    let found = unknown_agent_is_refused(probe).await;
+    out.record("an unknown agent is refused", ERRORS, found);
+    out.record(
+        "tasks.send adds a message",
         METHODS,
-        notification(probe).await,
+        send_works(probe).await,
     );
-    out.note(
-        "methods that ACP does not have are refused",
+    out.record(
+        "tasks.cancel ends a task",
+        STATES,
+        cancel_works(probe).await,
+    );
+    out.record(
+        "tasks.subscribe accepts a webhook",
+        WEBHOOKS,
+        subscribe_works(probe).await,
+    );
+    out.record(
+        "webhooks to private addresses are refused",
+        WEBHOOKS,
+        forbidden_urls_are_refused(probe).await,
+    );
+    out.record(
+        "task.notification is accepted",
+        METHODS,
+        notification_is_accepted(probe).await,
+    );
+    out.record(
+        "methods not in ACP are refused",
         ERRORS,
-        invented(probe).await,
+        unknown_methods_are_refused(probe).await,
     );
 }
 
-pub(super) fn say(text: &str) -> Value {
+pub(super) fn user_message(text: &str) -> Value {
     json!({"role": "user", "parts": [{"type": "TextPart", "content": text}]})
 }
 
-/// Begins a task; gives its object.
-pub(super) async fn begin(probe: &Probe, text: &str) -> Result<Value, Flaw> {
+/// Creates a task and returns its object.
+pub(super) async fn create_task(probe: &CheckClient, text: &str) -> Result<Value, CheckFailure> {
     let answer = probe
-        .call("tasks.create", json!({"initialMessage": say(text)}))
+        .call(
+            "tasks.create",
+            json!({"initialMessage": user_message(text)}),
+        )
         .await?;
-    task_of(&answer)
+    task_from(&answer)
 }
 
-fn task_of(answer: &Answer) -> Result<Value, Flaw> {
+fn task_from(answer: &ServerResponse) -> Result<Value, CheckFailure> {
     let mut result = answer.result()?;
     if result.get("type").and_then(Value::as_str) != Some("task") {
-        return Err(Flaw::broken("the result's type is not \"task\""));
+        return Err(CheckFailure::violation("the result's type is not \"task\""));
     }
     match result.get_mut("task") {
         Some(task) => Ok(task.take()),
-        None => Err(Flaw::broken("the result has no `task`")),
+        None => Err(CheckFailure::violation("the result has no `task`")),
     }
 }
 
-pub(super) fn id_of(task: &Value) -> Result<String, Flaw> {
+pub(super) fn task_id(task: &Value) -> Result<String, CheckFailure> {
     string(task, "taskId")
 }
 
-pub(super) async fn get(probe: &Probe, id: &str) -> Result<Value, Flaw> {
-    task_of(&probe.call("tasks.get", json!({"taskId": id})).await?)
+pub(super) async fn get_task(probe: &CheckClient, id: &str) -> Result<Value, CheckFailure> {
+    task_from(&probe.call("tasks.get", json!({"taskId": id})).await?)
 }
 
-async fn create(probe: &Probe) -> Finding {
-    let task = begin(probe, "hello from interzone check").await?;
-    id_of(&task)?;
+async fn create_works(probe: &CheckClient) -> CheckOutcome {
+    let task = create_task(probe, "hello from interzone check").await?;
+    task_id(&task)?;
     timestamp(&task, "createdAt")?;
     match string(&task, "status")?.as_str() {
         "SUBMITTED" => Ok("SUBMITTED".to_owned()),
-        "WORKING" => Ok("WORKING at once".to_owned()),
-        other => Err(Flaw::poor(format!(
-            "SUBMITTED was due, and {} came",
+        "WORKING" => Ok("WORKING".to_owned()),
+        other => Err(CheckFailure::warning(format!(
+            "expected SUBMITTED, got {}",
             crate::printable::quoted(other)
         ))),
     }
 }
 
-async fn verbatim(probe: &Probe) -> Finding {
+async fn content_is_unchanged(probe: &CheckClient) -> CheckOutcome {
     let part =
         json!({"type": "TextPart", "content": "hello", "checksum": "sha256:0", "width": 640});
     let metadata = json!({"a": {"b": [1, 2.5, "é日", null, true]}, "large": 9007199254740993_u64});
@@ -144,23 +163,25 @@ async fn verbatim(probe: &Probe) -> Finding {
         "metadata": metadata,
         "priority": "HIGH",
     });
-    let task = task_of(&probe.call("tasks.create", params).await?)?;
-    let kept = get(probe, &id_of(&task)?).await?;
-    let come = kept.pointer("/messages/0/parts/0");
+    let task = task_from(&probe.call("tasks.create", params).await?)?;
+    let stored = get_task(probe, &task_id(&task)?).await?;
+    let returned = stored.pointer("/messages/0/parts/0");
     for member in ["content", "checksum", "width"] {
-        if come.and_then(|come| come.get(member)) != part.get(member) {
-            return Err(Flaw::broken(format!("a part's `{member}` is lost")));
+        if returned.and_then(|returned| returned.get(member)) != part.get(member) {
+            return Err(CheckFailure::violation(format!(
+                "a part's `{member}` is lost"
+            )));
         }
     }
     for member in ["a", "large"] {
-        if kept.pointer(&format!("/metadata/{member}")) != metadata.get(member) {
-            return Err(Flaw::broken("metadata is changed or lost"));
+        if stored.pointer(&format!("/metadata/{member}")) != metadata.get(member) {
+            return Err(CheckFailure::violation("metadata is changed or lost"));
         }
     }
-    Ok("parts with members of their own, and metadata".to_owned())
+    Ok("parts with custom members, and metadata".to_owned())
 }
 
-async fn nulls(probe: &Probe) -> Finding {
+async fn nulls_are_accepted(probe: &CheckClient) -> CheckOutcome {
     let params = json!({
         "initialMessage": {
             "role": "user", "timestamp": null, "agentId": null,
@@ -169,66 +190,79 @@ async fn nulls(probe: &Probe) -> Finding {
         },
         "assignTo": null, "metadata": null,
     });
-    let task = task_of(&probe.call("tasks.create", params).await?)?;
-    no_nulls(&get(probe, &id_of(&task)?).await?)
+    let task = task_from(&probe.call("tasks.create", params).await?)?;
+    no_nulls(&get_task(probe, &task_id(&task)?).await?)
 }
 
-async fn get_less(probe: &Probe) -> Finding {
-    let task = begin(probe, "hello").await?;
-    let id = id_of(&task)?;
-    let whole = get(probe, &id).await?;
-    if whole
+async fn get_omits_members(probe: &CheckClient) -> CheckOutcome {
+    let task = create_task(probe, "hello").await?;
+    let id = task_id(&task)?;
+    let full = get_task(probe, &id).await?;
+    if full
         .get("messages")
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
     {
-        return Err(Flaw::broken("tasks.get gives no messages"));
+        return Err(CheckFailure::violation("tasks.get returns no messages"));
     }
     let params = json!({"taskId": id, "includeMessages": false, "includeArtifacts": false});
-    let less = task_of(&probe.call("tasks.get", params).await?)?;
+    let less = task_from(&probe.call("tasks.get", params).await?)?;
     for member in ["messages", "artifacts"] {
-        let given = less.get(member).and_then(Value::as_array);
-        if given.is_some_and(|list| !list.is_empty()) {
-            return Err(Flaw::broken(format!("`{member}` are given all the same")));
+        let list = less.get(member).and_then(Value::as_array);
+        if list.is_some_and(|list| !list.is_empty()) {
+            return Err(CheckFailure::violation(format!(
+                "`{member}` are returned anyway"
+            )));
         }
     }
     Ok(String::new())
 }
 
-async fn wrong(probe: &Probe, method: &str, params: Value, field: &str) -> Finding {
+async fn invalid_params_are_refused(
+    probe: &CheckClient,
+    method: &str,
+    params: Value,
+    field: &str,
+) -> CheckOutcome {
     let answer = probe.call(method, params).await?;
-    let words = answer.refused_with(PARAMS)?;
-    names_field(&answer, field, words)
+    let reply = answer.refused_with(PARAMS)?;
+    names_field(&answer, field, reply)
 }
 
-async fn refused(probe: &Probe, method: &str, params: Value, codes: &[ErrorCode]) -> Finding {
+async fn refused(
+    probe: &CheckClient,
+    method: &str,
+    params: Value,
+    codes: &[ErrorCode],
+) -> CheckOutcome {
     probe.call(method, params).await?.refused_with(codes)
 }
 
-async fn nobody(probe: &Probe) -> Finding {
-    let params = json!({"initialMessage": say("hello"), "assignTo": "interzone-check-nobody"});
+async fn unknown_agent_is_refused(probe: &CheckClient) -> CheckOutcome {
+    let params =
+        json!({"initialMessage": user_message("hello"), "assignTo": "interzone-check-unknown"});
     refused(probe, "tasks.create", params, &[codes::AGENT_NOT_AVAILABLE]).await
 }
 
-async fn send(probe: &Probe) -> Finding {
-    let id = id_of(&begin(probe, "wait 60").await?)?;
+async fn send_works(probe: &CheckClient) -> CheckOutcome {
+    let id = task_id(&create_task(probe, "wait 60").await?)?;
     let answer = probe
         .call(
             "tasks.send",
-            json!({"taskId": id, "message": say("and this")}),
+            json!({"taskId": id, "message": user_message("and this")}),
         )
         .await?;
-    // Where agents are quick, the task is over; that is no fault of the method.
+    // A quick agent may have finished the task already, which is not an error of the method.
     if answer
         .refused_with(&[codes::TASK_ALREADY_COMPLETED])
         .is_ok()
     {
-        return Ok("the task had ended, and says so".to_owned());
+        return Ok("the task had already ended".to_owned());
     }
     succeeded(&answer)?;
-    let kept = get(probe, &id).await?;
+    let stored = get_task(probe, &id).await?;
     let _ = probe.call("tasks.cancel", json!({"taskId": id})).await?;
-    let messages = kept.get("messages").and_then(Value::as_array);
+    let messages = stored.get("messages").and_then(Value::as_array);
     let added = messages.is_some_and(|all| {
         all.iter()
             .any(|one| one.pointer("/parts/0/content") == Some(&json!("and this")))
@@ -236,40 +270,42 @@ async fn send(probe: &Probe) -> Finding {
     if added {
         Ok(String::new())
     } else {
-        Err(Flaw::broken("the message is not in the task"))
+        Err(CheckFailure::violation("the message is not in the task"))
     }
 }
 
-pub(super) fn succeeded(answer: &Answer) -> Finding {
+pub(super) fn succeeded(answer: &ServerResponse) -> CheckOutcome {
     let result = answer.result()?;
     match result.get("type").and_then(Value::as_str) {
         Some("success" | "notification") => Ok(String::new()),
-        _ => Err(Flaw::broken("the result's type is not \"success\"")),
+        _ => Err(CheckFailure::violation(
+            "the result's type is not \"success\"",
+        )),
     }
 }
 
-async fn cancel(probe: &Probe) -> Finding {
-    let id = id_of(&begin(probe, "wait 60").await?)?;
+async fn cancel_works(probe: &CheckClient) -> CheckOutcome {
+    let id = task_id(&create_task(probe, "wait 60").await?)?;
     let answer = probe.call("tasks.cancel", json!({"taskId": id})).await?;
     if answer
         .refused_with(&[codes::TASK_ALREADY_COMPLETED])
         .is_ok()
     {
-        return Ok("the task had ended, and says so".to_owned());
+        return Ok("the task had already ended".to_owned());
     }
     succeeded(&answer)?;
-    let status = string(&get(probe, &id).await?, "status")?;
+    let status = string(&get_task(probe, &id).await?, "status")?;
     if status != "CANCELED" {
-        return Err(Flaw::broken(format!(
-            "the task is {} after it",
+        return Err(CheckFailure::violation(format!(
+            "the task is {} afterwards",
             crate::printable::quoted(&status)
         )));
     }
     let again = probe.call("tasks.cancel", json!({"taskId": id})).await?;
     if succeeded(&again).is_err() {
-        return Err(Flaw::broken("a second tasks.cancel is refused"));
+        return Err(CheckFailure::violation("a second tasks.cancel is refused"));
     }
-    let params = json!({"taskId": id, "message": say("too late")});
+    let params = json!({"taskId": id, "message": user_message("too late")});
     refused(
         probe,
         "tasks.send",
@@ -277,24 +313,26 @@ async fn cancel(probe: &Probe) -> Finding {
         &[codes::TASK_ALREADY_COMPLETED],
     )
     .await?;
-    Ok("CANCELED at once, again without harm, and closed to tasks.send".to_owned())
+    Ok("CANCELED at once, idempotent, and closed to tasks.send".to_owned())
 }
 
-/// On a task that is over, so that nobody is ever called.
-async fn subscribe(probe: &Probe) -> Finding {
-    let id = id_of(&begin(probe, "hello").await?)?;
+/// Uses a finished task, so that the webhook is never called.
+async fn subscribe_works(probe: &CheckClient) -> CheckOutcome {
+    let id = task_id(&create_task(probe, "hello").await?)?;
     let _ = probe.call("tasks.cancel", json!({"taskId": id})).await?;
     let params =
         json!({"taskId": id, "callbackUrl": "https://example.com/hook", "events": ["FAILED"]});
     let mut result = probe.call("tasks.subscribe", params).await?.result()?;
     let Some(subscription) = result.get_mut("subscription").map(Value::take) else {
-        return Err(Flaw::broken("the result has no `subscription`"));
+        return Err(CheckFailure::violation("the result has no `subscription`"));
     };
     let subscription_id = string(&subscription, "subscriptionId")?;
     if subscription.get("events") != Some(&json!(["FAILED"])) {
-        return Err(Flaw::broken("`events` are not those that were wanted"));
+        return Err(CheckFailure::violation(
+            "`events` are not the requested ones",
+        ));
     }
-    // Ours alone has this; whoever does not, keeps a subscription that never fires.
+    // Only our server has this method; on others, the subscription stays but never fires.
     let params = json!({"taskId": id, "subscriptionId": subscription_id});
     let _ = probe.call("interzone.tasks.unsubscribe", params).await?;
     let params =
@@ -303,31 +341,31 @@ async fn subscribe(probe: &Probe) -> Finding {
     Ok(String::new())
 }
 
-async fn guarded(probe: &Probe) -> Finding {
-    let id = id_of(&begin(probe, "hello").await?)?;
+async fn forbidden_urls_are_refused(probe: &CheckClient) -> CheckOutcome {
+    let id = task_id(&create_task(probe, "hello").await?)?;
     let _ = probe.call("tasks.cancel", json!({"taskId": id})).await?;
-    for url in PRIVATE {
+    for url in FORBIDDEN_URLS {
         let params = json!({"taskId": id, "callbackUrl": url, "events": ["FAILED"]});
         let found = refused(probe, "tasks.subscribe", params, NOT_ALLOWED).await;
-        if let Err(Flaw::Broken(why)) = found {
-            return Err(Flaw::broken(format!("{url}: {why}")));
+        if let Err(CheckFailure::Violation(why)) = found {
+            return Err(CheckFailure::violation(format!("{url}: {why}")));
         }
     }
-    Ok(format!("{} spellings are refused", PRIVATE.len()))
+    Ok(format!("{} URLs are refused", FORBIDDEN_URLS.len()))
 }
 
-async fn notification(probe: &Probe) -> Finding {
-    let id = id_of(&begin(probe, "hello").await?)?;
+async fn notification_is_accepted(probe: &CheckClient) -> CheckOutcome {
+    let id = task_id(&create_task(probe, "hello").await?)?;
     let params =
         json!({"taskId": id, "event": "STATUS_CHANGE", "timestamp": "2026-01-01T00:00:00Z"});
     let silent = json!({"jsonrpc": "2.0", "method": "task.notification", "params": params});
-    probe.post(silent.to_string()).await?.silent()?;
+    probe.post(silent.to_string()).await?.has_no_response()?;
     let answer = probe.call("task.notification", params).await?;
     succeeded(&answer)?;
     Ok("with and without an id".to_owned())
 }
 
-async fn invented(probe: &Probe) -> Finding {
+async fn unknown_methods_are_refused(probe: &CheckClient) -> CheckOutcome {
     for method in ["tasks.getBatch", "tasks.delete", "stream.get", "Tasks.Get"] {
         refused(probe, method, json!({}), &[ErrorCode::METHOD_NOT_FOUND]).await?;
     }

@@ -1,137 +1,148 @@
 //! The transport: TLS, HTTP methods, media types and sizes.
 
-use super::answer::Answer;
-use super::probe::{As, Probe};
-use super::verdict::{Checks, Finding, Flaw};
-use super::wire::Wire;
+use super::check_result::{CheckFailure, CheckOutcome, Checks};
+use super::http_client::{CheckClient, Identity};
+use super::raw_socket::RawSocket;
+use super::response::ServerResponse;
 use http::{StatusCode, header};
 use reqwest::Method;
 
 const ACP: &str = "ACP §1";
 
-/// A call that every server has an answer to, if only a refusal.
+/// A call that every server responds to, if only with an error.
 const ANY_CALL: &str = r#"{"jsonrpc":"2.0","method":"interzone.check.nothing","id":1}"#;
 
-pub(super) async fn check(probe: &Probe, wire: &Wire, acp: bool, out: &mut Checks) {
+pub(super) async fn check(probe: &CheckClient, wire: &RawSocket, acp: bool, out: &mut Checks) {
     out.group("transport");
-    // JSON-RPC itself says nothing about how it is carried.
-    let out = &mut Held { acp, out };
-    out.note("encrypted with TLS 1.2 or newer", ACP, wire.version().await);
-    out.note("TLS 1.1 is refused", ACP, wire.refuses_old_tls().await);
-    out.note(
-        "answers are application/json",
+    // JSON-RPC itself does not specify a transport.
+    let out = &mut TransportRecorder { acp, out };
+    out.record(
+        "encrypted with TLS 1.2 or newer",
+        ACP,
+        wire.tls_version().await,
+    );
+    out.record("TLS 1.1 is refused", ACP, wire.refuses_old_tls().await);
+    out.record(
+        "responses are application/json",
         ACP,
         answers_json(probe).await,
     );
-    out.note("a charset parameter is accepted", ACP, charset(probe).await);
-    out.note("only POST is served", ACP, other_methods(probe).await);
-    out.note(
+    out.record("a charset parameter is accepted", ACP, charset(probe).await);
+    out.record("only POST is allowed", ACP, other_methods(probe).await);
+    out.record(
         "another media type is refused",
         ACP,
         media_type(probe).await,
     );
-    out.note(
+    out.record(
         "an oversize body is refused",
         ACP,
-        wire.oversize(&probe.endpoint).await,
+        wire.refuses_oversize_body(&probe.endpoint).await,
     );
-    out.note(
-        "half a request is no answer",
+    out.record(
+        "an incomplete request gets no result",
         ACP,
-        wire.half_closed(&probe.endpoint).await,
+        wire.refuses_incomplete_body(&probe.endpoint).await,
     );
-    out.note("x-correlation-id is echoed", ACP, correlation(probe).await);
+    out.record("x-correlation-id is echoed", ACP, correlation(probe).await);
 }
 
-/// Notes what was found, as far as the rules bind this server.
-struct Held<'a> {
+/// Records outcomes; violations are only warnings for a server without ACP.
+struct TransportRecorder<'a> {
     acp: bool,
     out: &'a mut Checks,
 }
 
-impl Held<'_> {
-    fn note(&mut self, name: &'static str, reference: &'static str, found: Finding) {
+impl TransportRecorder<'_> {
+    fn record(&mut self, name: &'static str, reference: &'static str, found: CheckOutcome) {
         let found = match found {
-            Err(Flaw::Broken(why)) if !self.acp => Err(Flaw::Poor(why)),
+            Err(CheckFailure::Violation(why)) if !self.acp => Err(CheckFailure::Warning(why)),
             found => found,
         };
-        self.out.note(name, reference, found);
+        self.out.record(name, reference, found);
     }
 }
 
-async fn answers_json(probe: &Probe) -> Finding {
+async fn answers_json(probe: &CheckClient) -> CheckOutcome {
     let answer = probe.post(ANY_CALL).await?;
     match answer.header(header::CONTENT_TYPE) {
         Some(kind) if kind.split(';').next().map(str::trim) == Some("application/json") => {
-            Ok(kind_told(kind))
+            Ok(printable_type(kind))
         }
-        Some(kind) => Err(Flaw::broken(format!("it is {}", kind_told(kind)))),
-        None => Err(Flaw::broken("there is no Content-Type")),
+        Some(kind) => Err(CheckFailure::violation(format!(
+            "Content-Type is {}",
+            printable_type(kind)
+        ))),
+        None => Err(CheckFailure::violation("no Content-Type header")),
     }
 }
 
-fn kind_told(kind: &str) -> String {
+fn printable_type(kind: &str) -> String {
     crate::printable::text(kind)
 }
 
-async fn charset(probe: &Probe) -> Finding {
+async fn charset(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), As::Caller)
+        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
         .header(header::CONTENT_TYPE, "application/json; charset=utf-8")
         .body(ANY_CALL);
     let answer = probe.send(request).await?;
     if answer.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        return Err(Flaw::broken("HTTP 415 for application/json; charset=utf-8"));
+        return Err(CheckFailure::violation(
+            "HTTP 415 for application/json; charset=utf-8",
+        ));
     }
     answer.response()?;
     Ok(String::new())
 }
 
-async fn other_methods(probe: &Probe) -> Finding {
+async fn other_methods(probe: &CheckClient) -> CheckOutcome {
     for method in [Method::GET, Method::PUT, Method::DELETE] {
         let name = method.as_str().to_owned();
-        let request = probe.request(method, probe.endpoint.clone(), As::Caller);
+        let request = probe.request(method, probe.endpoint.clone(), Identity::Caller);
         let answer = probe.send(request).await?;
         refused(&answer, &name, StatusCode::METHOD_NOT_ALLOWED)?;
     }
-    Ok("GET, PUT and DELETE answer HTTP 405".to_owned())
+    Ok("GET, PUT and DELETE return HTTP 405".to_owned())
 }
 
-async fn media_type(probe: &Probe) -> Finding {
+async fn media_type(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), As::Caller)
+        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
         .header(header::CONTENT_TYPE, "text/plain")
         .body(ANY_CALL);
     let answer = probe.send(request).await?;
     refused(&answer, "text/plain", StatusCode::UNSUPPORTED_MEDIA_TYPE)?;
-    Ok("text/plain answers HTTP 415".to_owned())
+    Ok("text/plain returns HTTP 415".to_owned())
 }
 
-/// That something answers with the status that says why; another refusal is poorer, none is wrong.
-fn refused(answer: &Answer, what: &str, wanted: StatusCode) -> Result<(), Flaw> {
-    let came = answer.status.as_u16();
+/// Checks the status code of a refusal; another 4xx status is a warning, any other status a violation.
+fn refused(answer: &ServerResponse, what: &str, wanted: StatusCode) -> Result<(), CheckFailure> {
+    let status = answer.status.as_u16();
     if answer.status == wanted {
         Ok(())
     } else if answer.status.is_client_error() {
         let wanted = wanted.as_u16();
-        Err(Flaw::poor(format!(
-            "{what} answers HTTP {came}; {wanted} says why"
+        Err(CheckFailure::warning(format!(
+            "{what} returns HTTP {status}; should be {wanted}"
         )))
     } else {
-        Err(Flaw::broken(format!("{what} answers HTTP {came}")))
+        Err(CheckFailure::violation(format!(
+            "{what} returns HTTP {status}"
+        )))
     }
 }
 
-async fn correlation(probe: &Probe) -> Finding {
+async fn correlation(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), As::Caller)
+        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
         .header(header::CONTENT_TYPE, "application/json")
         .header("x-correlation-id", "interzone-check-1")
         .body(ANY_CALL);
     let answer = probe.send(request).await?;
     match answer.header("x-correlation-id") {
         Some("interzone-check-1") => Ok(String::new()),
-        Some(_) => Err(Flaw::poor("another id comes back")),
-        None => Err(Flaw::poor("the answer has none")),
+        Some(_) => Err(CheckFailure::warning("a different id is returned")),
+        None => Err(CheckFailure::warning("the response has none")),
     }
 }

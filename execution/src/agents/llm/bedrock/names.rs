@@ -1,15 +1,15 @@
-//! Names as Bedrock takes them: of models in addresses, and of documents.
+//! Names in the form that Bedrock accepts: of models in URLs, and of documents.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use url::Url;
 
-/// The most characters that a document's name may have.
-const LONGEST: usize = 100;
+/// Maximum length of a document name, in characters.
+const MAX_DOCUMENT_NAME_CHARS: usize = 100;
 
-/// The address of a model below `base`. Its name may be an ARN, whose colons and slashes are part of
-/// one segment; a signature is over what is written here, so every other character is escaped, not only
-/// those that must be.
+/// Returns the URL of a model below `base`. The name may be an ARN, whose colons and slashes belong to a single path
+/// segment. Signatures cover the URL as written here, so every other character is escaped, not only those that must
+/// be.
 pub(super) fn model_url(mut base: Url, model: &str) -> Url {
     let mut path = base.path().trim_end_matches('/').to_owned();
     path.push('/');
@@ -26,9 +26,9 @@ pub(super) fn model_url(mut base: Url, model: &str) -> Url {
     base
 }
 
-/// A document's name: ASCII letters and digits, single spaces, brackets and hyphens. Two documents of
-/// one request are never called the same.
-pub(super) fn document(name: &str, taken: &mut BTreeSet<String>) -> String {
+/// Returns a valid document name: ASCII letters and digits, single spaces, brackets and hyphens. Names are unique
+/// within a request.
+pub(super) fn document_name(name: &str, taken: &mut BTreeSet<String>) -> String {
     let plain = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c,
         '(' | ')' | '[' | ']' | '-' => c,
@@ -36,25 +36,25 @@ pub(super) fn document(name: &str, taken: &mut BTreeSet<String>) -> String {
     };
     let spaced: String = name.chars().map(plain).collect();
     let words: Vec<&str> = spaced.split_whitespace().collect();
-    let short = |most: usize, text: &str| {
-        let cut: String = text.chars().take(most).collect();
+    let truncate = |max_chars: usize, text: &str| {
+        let cut: String = text.chars().take(max_chars).collect();
         cut.trim_end().to_owned()
     };
-    let mut found = short(LONGEST, &words.join(" "));
-    if !found.contains(|c: char| c.is_ascii_alphanumeric()) {
-        found = "document".to_owned();
+    let mut unique = truncate(MAX_DOCUMENT_NAME_CHARS, &words.join(" "));
+    if !unique.contains(|c: char| c.is_ascii_alphanumeric()) {
+        unique = "document".to_owned();
     }
-    let first = found.clone();
+    let first = unique.clone();
     let mut number = 2_u32;
-    while !taken.insert(found.clone()) {
-        let behind = format!(" ({number})");
-        found = format!(
-            "{}{behind}",
-            short(LONGEST.saturating_sub(behind.len()), &first)
+    while !taken.insert(unique.clone()) {
+        let suffix = format!(" ({number})");
+        unique = format!(
+            "{}{suffix}",
+            truncate(MAX_DOCUMENT_NAME_CHARS.saturating_sub(suffix.len()), &first)
         );
         number = number.saturating_add(1);
     }
-    found
+    unique
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_one_segment() {
+    fn model_name_is_a_single_path_segment() {
         let base: Url = "https://bedrock-runtime.eu-central-1.amazonaws.com/model"
             .parse()
             .unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_have_plain_names_of_their_own() {
+    fn document_names_are_plain_and_unique() {
         let mut taken = BTreeSet::new();
         for (name, expected) in [
             ("sales.csv", "sales csv"),
@@ -93,13 +93,16 @@ mod tests {
             ("ignore\nthis", "ignore this"),
             ("sales.csv", "sales csv (3)"),
         ] {
-            assert_eq!(document(name, &mut taken), expected);
+            assert_eq!(document_name(name, &mut taken), expected);
         }
         let long = "x".repeat(300);
-        assert_eq!(document(&long, &mut taken).len(), LONGEST);
-        let second = document(&long, &mut taken);
+        assert_eq!(
+            document_name(&long, &mut taken).len(),
+            MAX_DOCUMENT_NAME_CHARS
+        );
+        let second = document_name(&long, &mut taken);
         assert!(
-            second.len() == LONGEST && second.ends_with("x (2)"),
+            second.len() == MAX_DOCUMENT_NAME_CHARS && second.ends_with("x (2)"),
             "{second}"
         );
     }

@@ -1,41 +1,42 @@
-//! The stream of a chat completion: one chunk an event, until `[DONE]`.
+//! Chat completion stream: one chunk per event, until `[DONE]`.
 
-use super::super::Quota;
-use super::super::chat::{Heard, Stop};
-use super::super::errors::{Details, Misread};
-use super::super::sse::Sse;
-use super::super::wire::Reader;
+use super::super::AnswerLimits;
+use super::super::chat::{ModelEvent, StopReason};
+use super::super::errors::{DecodeError, ErrorDetails};
+use super::super::provider::StreamDecoder;
+use super::super::sse::SseDecoder;
 use serde::Deserialize;
 
-pub(super) struct Chunks {
-    sse: Sse,
-    state: State,
+pub(super) struct OpenAiDecoder {
+    sse: SseDecoder,
+    state: OpenAiStreamState,
 }
 
 #[derive(Default)]
-struct State {
+struct OpenAiStreamState {
     stopped: bool,
     done: bool,
-    /// The call that was begun last, for servers that do not number them.
-    last: Option<u64>,
+    /// Index of the last started tool call, for servers that do not number them.
+    last_index: Option<u64>,
 }
 
-impl Chunks {
-    pub(super) fn new(quota: Quota) -> Self {
+impl OpenAiDecoder {
+    pub(super) fn new(quota: AnswerLimits) -> Self {
         Self {
-            sse: Sse::new(quota.event_bytes),
-            state: State::default(),
+            sse: SseDecoder::new(quota.event_bytes),
+            state: OpenAiStreamState::default(),
         }
     }
 }
 
-impl Reader for Chunks {
-    fn push(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
+impl StreamDecoder for OpenAiDecoder {
+    fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), DecodeError> {
         let state = &mut self.state;
-        self.sse.push(bytes, |_, data| state.read(data, heard))
+        self.sse
+            .push(bytes, |_, data| state.decode_chunk(data, events))
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.state.stopped || self.state.done
     }
 
@@ -49,41 +50,41 @@ struct Chunk {
     #[serde(default)]
     choices: Option<Vec<Choice>>,
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<OpenAiUsage>,
     #[serde(default)]
-    error: Option<Details>,
+    error: Option<ErrorDetails>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
     #[serde(default)]
-    delta: Option<Delta>,
+    delta: Option<OpenAiDelta>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct OpenAiDelta {
     #[serde(default)]
     content: Option<String>,
     #[serde(default)]
     refusal: Option<String>,
     #[serde(default)]
-    tool_calls: Option<Vec<Call>>,
+    tool_calls: Option<Vec<ToolCallDelta>>,
 }
 
 #[derive(Deserialize)]
-struct Call {
+struct ToolCallDelta {
     #[serde(default)]
     index: Option<u64>,
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
-    function: Option<Function>,
+    function: Option<FunctionDelta>,
 }
 
 #[derive(Deserialize)]
-struct Function {
+struct FunctionDelta {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -91,15 +92,19 @@ struct Function {
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct OpenAiUsage {
     #[serde(default)]
     prompt_tokens: Option<u64>,
     #[serde(default)]
     completion_tokens: Option<u64>,
 }
 
-impl State {
-    fn read(&mut self, data: &[u8], heard: &mut Vec<Heard>) -> Result<(), Misread> {
+impl OpenAiStreamState {
+    fn decode_chunk(
+        &mut self,
+        data: &[u8],
+        events: &mut Vec<ModelEvent>,
+    ) -> Result<(), DecodeError> {
         if self.done {
             return Ok(());
         }
@@ -108,27 +113,27 @@ impl State {
             return Ok(());
         }
         let chunk: Chunk = serde_json::from_slice(data)
-            .map_err(|_| Misread::Broken("an event is not what it should be"))?;
+            .map_err(|_| DecodeError::Malformed("an event is malformed"))?;
         if let Some(error) = chunk.error {
-            return Err(Misread::Said(error.into_complaint()));
+            return Err(DecodeError::Provider(error.into_provider_error()));
         }
         for choice in chunk.choices.into_iter().flatten().take(1) {
             if let Some(delta) = choice.delta {
-                self.delta(delta, heard);
+                self.apply_delta(delta, events);
             }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.stopped = true;
-                heard.push(Heard::Stop(match reason.as_str() {
-                    "stop" => Stop::End,
-                    "tool_calls" | "function_call" => Stop::Tools,
-                    "length" => Stop::Length,
-                    "content_filter" => Stop::Filtered,
-                    _ => Stop::Other,
+                events.push(ModelEvent::Stop(match reason.as_str() {
+                    "stop" => StopReason::End,
+                    "tool_calls" | "function_call" => StopReason::Tools,
+                    "length" => StopReason::Length,
+                    "content_filter" => StopReason::Filtered,
+                    _ => StopReason::Other,
                 }));
             }
         }
         if let Some(usage) = chunk.usage {
-            heard.push(Heard::Usage {
+            events.push(ModelEvent::Usage {
                 input: usage.prompt_tokens,
                 output: usage.completion_tokens,
             });
@@ -136,39 +141,39 @@ impl State {
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta, heard: &mut Vec<Heard>) {
-        let said = heard.len();
+    fn apply_delta(&mut self, delta: OpenAiDelta, events: &mut Vec<ModelEvent>) {
+        let count_before = events.len();
         if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
-            heard.push(Heard::Text(text));
+            events.push(ModelEvent::Text(text));
         }
         if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
-            heard.push(Heard::Refusal(text));
+            events.push(ModelEvent::Refusal(text));
         }
         for call in delta.tool_calls.into_iter().flatten() {
-            let function = call.function.unwrap_or(Function {
+            let function = call.function.unwrap_or(FunctionDelta {
                 name: None,
                 arguments: None,
             });
-            let begins = function.name.filter(|name| !name.is_empty());
-            let index = match (call.index, self.last) {
+            let new_name = function.name.filter(|name| !name.is_empty());
+            let index = match (call.index, self.last_index) {
                 (Some(index), _) => index,
                 (None, None) => 0,
-                (None, Some(last)) if begins.is_some() => last.saturating_add(1),
+                (None, Some(last)) if new_name.is_some() => last.saturating_add(1),
                 (None, Some(last)) => last,
             };
-            if let Some(name) = begins
-                && self.last != Some(index)
+            if let Some(name) = new_name
+                && self.last_index != Some(index)
             {
                 let id = call.id;
-                heard.push(Heard::Call { index, id, name });
+                events.push(ModelEvent::ToolCall { index, id, name });
             }
-            self.last = Some(index);
+            self.last_index = Some(index);
             if let Some(piece) = function.arguments.filter(|piece| !piece.is_empty()) {
-                heard.push(Heard::Arguments { index, piece });
+                events.push(ModelEvent::Arguments { index, piece });
             }
         }
-        if heard.len() == said {
-            heard.push(Heard::Alive);
+        if events.len() == count_before {
+            events.push(ModelEvent::Progress);
         }
     }
 }

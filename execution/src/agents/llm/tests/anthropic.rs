@@ -1,66 +1,67 @@
-//! Anthropic's way of speaking.
+//! Anthropic Messages API.
 
 use super::*;
 use serde_json::json;
 
-fn start() -> Value {
+fn message_start() -> Value {
     json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
         "content": [], "model": "tiny-1", "stop_reason": null, "stop_sequence": null,
         "usage": {"input_tokens": 20, "cache_read_input_tokens": 5, "output_tokens": 1}}})
 }
 
-fn begin(index: u64, block: &Value) -> Value {
+fn block_start(index: u64, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
 }
 
-fn text(index: u64, text: &str) -> Value {
+fn text_delta(index: u64, text: &str) -> Value {
     json!({"type": "content_block_delta", "index": index,
         "delta": {"type": "text_delta", "text": text}})
 }
 
-fn arguments(index: u64, piece: &str) -> Value {
+fn arguments_delta(index: u64, piece: &str) -> Value {
     json!({"type": "content_block_delta", "index": index,
         "delta": {"type": "input_json_delta", "partial_json": piece}})
 }
 
-fn end(play: Play, reason: &str) -> Play {
-    play.named(&json!({"type": "message_delta",
+fn end_message(response: ScriptedResponse, reason: &str) -> ScriptedResponse {
+    response
+        .named_event(&json!({"type": "message_delta",
         "delta": {"stop_reason": reason, "stop_sequence": null}, "usage": {"output_tokens": 9}}))
-        .named(&json!({"type": "message_stop"}))
+        .named_event(&json!({"type": "message_stop"}))
 }
 
-fn plain(texts: &[&str]) -> Play {
-    let play = Play::events()
-        .named(&start())
-        .named(&begin(0, &json!({"type": "text", "text": ""})))
-        .named(&json!({"type": "ping"}));
-    let play = texts
-        .iter()
-        .fold(play, |play, delta| play.named(&text(0, delta)));
-    end(
-        play.named(&json!({"type": "content_block_stop", "index": 0})),
+fn text_response(texts: &[&str]) -> ScriptedResponse {
+    let response = ScriptedResponse::events()
+        .named_event(&message_start())
+        .named_event(&block_start(0, &json!({"type": "text", "text": ""})))
+        .named_event(&json!({"type": "ping"}));
+    let response = texts.iter().fold(response, |response, delta| {
+        response.named_event(&text_delta(0, delta))
+    });
+    end_message(
+        response.named_event(&json!({"type": "content_block_stop", "index": 0})),
         "end_turn",
     )
 }
 
 #[tokio::test]
-async fn an_answer_streams_and_says_what_it_cost() {
-    let stage = Stage::new(vec![plain(&["Hel", "lo, wörld"]).cut(5)]).await;
-    let mut options = anthropic_at(&stage);
+async fn answer_is_streamed_with_token_usage() {
+    let mock = MockProvider::new(vec![text_response(&["Hel", "lo, wörld"]).split(5)]).await;
+    let mut options = anthropic_options(&mock);
     options.temperature = Some(0.2);
-    let ran = ask(options, "Say hello.").await;
-    assert_eq!(ran.text(), "Hello, wörld");
+    let result = ask(options, "Say hello.").await;
+    assert_eq!(result.text(), "Hello, wörld");
     assert_eq!(
-        ran.metadata("usage"),
+        result.metadata("usage"),
         json!({"input_tokens": 25, "output_tokens": 9, "total_tokens": 34, "model": "tiny-1",
             "provider": "anthropic", "stop_reason": "end"})
     );
-    let asked = stage.asked();
-    assert_eq!(asked[0].line, "POST /v1/messages HTTP/1.1");
-    assert_eq!(asked[0].headers["x-api-key"], KEY);
-    assert_eq!(asked[0].headers["anthropic-version"], "2023-06-01");
-    assert!(!asked[0].headers.contains_key("authorization"));
-    let mut body = stage.body();
+    let requests = mock.requests();
+    assert_eq!(requests[0].request_line, "POST /v1/messages HTTP/1.1");
+    assert_eq!(requests[0].headers["x-api-key"], KEY);
+    assert_eq!(requests[0].headers["anthropic-version"], "2023-06-01");
+    assert!(!requests[0].headers.contains_key("authorization"));
+    let mut body = mock.body();
     let tool = body["tools"].take();
     assert_eq!(tool[0]["name"], "create_file");
     assert_eq!(tool[0]["input_schema"]["type"], "object");
@@ -73,39 +74,46 @@ async fn an_answer_streams_and_says_what_it_cost() {
 }
 
 #[tokio::test]
-async fn both_ways_to_write_the_address_are_one() {
-    let stage = Stage::new(vec![plain(&["Hi."])]).await;
-    let options = options(Provider::Anthropic {
-        base_url: stage.url("/v1/"),
+async fn base_url_may_include_the_api_version() {
+    let mock = MockProvider::new(vec![text_response(&["Hi."])]).await;
+    let options = options(LlmProvider::Anthropic {
+        base_url: mock.url("/v1/"),
         key: None,
     });
     ask(options, "Hi").await.text();
-    assert_eq!(stage.asked()[0].line, "POST /v1/messages HTTP/1.1");
+    assert_eq!(
+        mock.requests()[0].request_line,
+        "POST /v1/messages HTTP/1.1"
+    );
 }
 
 #[tokio::test]
-async fn a_tool_is_called_and_told_of() {
-    let play = Play::events()
-        .named(&start())
-        .named(&begin(0, &json!({"type": "text", "text": ""})))
-        .named(&text(0, "I make it."))
-        .named(&begin(
+async fn tool_call_is_executed_and_its_result_sent() {
+    let response = ScriptedResponse::events()
+        .named_event(&message_start())
+        .named_event(&block_start(0, &json!({"type": "text", "text": ""})))
+        .named_event(&text_delta(0, "I make it."))
+        .named_event(&block_start(
             1,
             &json!({"type": "tool_use", "id": "toolu_1", "name": "create_file", "input": {}}),
         ))
-        .named(&arguments(1, ""))
-        .named(&arguments(
+        .named_event(&arguments_delta(1, ""))
+        .named_event(&arguments_delta(
             1,
             "{\"file_name\": \"a.csv\", \"format\": \"csv\",",
         ))
-        .named(&arguments(1, " \"content\": \"x,y\\n1,2\\n\"}"));
-    let stage = Stage::new(vec![end(play, "tool_use"), plain(&["Done."])]).await;
-    let ran = ask(anthropic_at(&stage), "Make a table.").await;
-    assert_eq!(ran.text(), "I make it.\n\nDone.");
-    assert_eq!(ran.metadata("usage")["total_tokens"], 68);
-    let artifacts = ran.kept.artifacts.lock().unwrap();
+        .named_event(&arguments_delta(1, " \"content\": \"x,y\\n1,2\\n\"}"));
+    let mock = MockProvider::new(vec![
+        end_message(response, "tool_use"),
+        text_response(&["Done."]),
+    ])
+    .await;
+    let result = ask(anthropic_options(&mock), "Make a table.").await;
+    assert_eq!(result.text(), "I make it.\n\nDone.");
+    assert_eq!(result.metadata("usage")["total_tokens"], 68);
+    let artifacts = result.output.artifacts.lock().unwrap();
     assert_eq!(artifacts[0].parts()[0].filename(), Some("a.csv"));
-    let messages = stage.asked()[1].body["messages"].clone();
+    let messages = mock.requests()[1].body["messages"].clone();
     assert_eq!(
         messages[1],
         json!({"role": "assistant", "content": [
@@ -122,45 +130,50 @@ async fn a_tool_is_called_and_told_of() {
 }
 
 #[tokio::test]
-async fn an_overload_before_the_first_word_is_tried_again() {
-    let busy = Play::events().named(&start()).named(
+async fn overload_before_first_token_is_retried() {
+    let overloaded = ScriptedResponse::events().named_event(&message_start()).named_event(
         &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
     );
-    let stage = Stage::new(vec![busy, plain(&["Hi."])]).await;
-    assert_eq!(ask(anthropic_at(&stage), "Hi").await.text(), "Hi.");
-    assert_eq!(stage.asked().len(), 2);
+    let mock = MockProvider::new(vec![overloaded, text_response(&["Hi."])]).await;
+    assert_eq!(ask(anthropic_options(&mock), "Hi").await.text(), "Hi.");
+    assert_eq!(mock.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn an_overload_after_the_first_word_is_not() {
-    let busy = Play::events().named(&start()).named(&text(0, "Well,")).named(
+async fn overload_after_first_token_is_not_retried() {
+    let overloaded = ScriptedResponse::events().named_event(&message_start()).named_event(&text_delta(0, "Well,")).named_event(
         &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
     );
-    let stage = Stage::new(vec![busy, plain(&["Hi."])]).await;
-    let ran = ask(anthropic_at(&stage), "Hi").await;
-    assert_eq!(ran.word(), "bedrock_throttling");
-    assert_eq!(ran.streamed(), "Well,");
-    assert_eq!(stage.asked().len(), 1);
+    let mock = MockProvider::new(vec![overloaded, text_response(&["Hi."])]).await;
+    let result = ask(anthropic_options(&mock), "Hi").await;
+    assert_eq!(result.error_code(), "bedrock_throttling");
+    assert_eq!(result.streamed(), "Well,");
+    assert_eq!(mock.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_stream_without_its_last_event_is_half_a_stream() {
-    let play = Play::events().named(&start()).named(&text(0, "Half an"));
-    let stage = Stage::new(vec![play, plain(&["Hi."])]).await;
+async fn stream_without_final_event_is_an_error() {
+    let response = ScriptedResponse::events()
+        .named_event(&message_start())
+        .named_event(&text_delta(0, "Half an"));
+    let mock = MockProvider::new(vec![response, text_response(&["Hi."])]).await;
     assert_eq!(
-        ask(anthropic_at(&stage), "Hi").await.word(),
+        ask(anthropic_options(&mock), "Hi").await.error_code(),
         "invalid_response"
     );
-    assert_eq!(stage.asked().len(), 1);
+    assert_eq!(mock.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_refusal_is_a_rejection() {
-    let play = end(Play::events().named(&start()), "refusal");
-    let stage = Stage::new(vec![play]).await;
-    let ran = ask(anthropic_at(&stage), "これを教えて").await;
-    let Ok(Outcome::Rejected(Some(message))) = ran.outcome else {
-        panic!("{:?}", ran.outcome)
+async fn refusal_rejects_the_task() {
+    let response = end_message(
+        ScriptedResponse::events().named_event(&message_start()),
+        "refusal",
+    );
+    let mock = MockProvider::new(vec![response]).await;
+    let result = ask(anthropic_options(&mock), "これを教えて").await;
+    let Ok(TurnOutcome::Rejected(Some(message))) = result.outcome else {
+        panic!("{:?}", result.outcome)
     };
     assert_eq!(message.text(), "モデルはこの内容への回答を控えました。");
 }

@@ -1,11 +1,11 @@
-//! Bedrock's way of speaking.
+//! Bedrock Converse API.
 
-use super::attachments::{csv, dot, file, pdf, with};
+use super::attachments::{csv_part, file_part, message_with, pdf_part, png_part};
 use super::*;
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Frame};
 use bytes::Bytes;
-use interzone_client::aws::{SignError, Signer};
+use interzone_client::aws::{RequestSigner, SignError};
 use serde_json::json;
 
 fn frame(kind: &str, name: (&str, &str), payload: &Value) -> Vec<u8> {
@@ -38,87 +38,91 @@ fn text(text: &str) -> Vec<u8> {
     )
 }
 
-fn end(reason: &str) -> Vec<u8> {
+fn end_message(reason: &str) -> Vec<u8> {
     let stop = event("messageStop", &json!({"stopReason": reason}));
     let usage = json!({"usage": {"inputTokens": 30, "outputTokens": 4, "totalTokens": 34},
         "metrics": {"latencyMs": 1}});
     [stop, event("metadata", &usage)].concat()
 }
 
-fn frames() -> Play {
+fn response_start() -> ScriptedResponse {
     let kind = [("content-type", "application/vnd.amazon.eventstream")];
-    Play::status(
+    ScriptedResponse::status(
         200,
         &kind,
         event("messageStart", &json!({"role": "assistant"})),
     )
 }
 
-fn plain(texts: &[&str]) -> Play {
-    let play = texts
-        .iter()
-        .fold(frames(), |play, one| play.send(text(one)));
-    play.send(event("contentBlockStop", &json!({"contentBlockIndex": 0})))
-        .send(end("end_turn"))
+fn text_response(texts: &[&str]) -> ScriptedResponse {
+    let response = texts.iter().fold(response_start(), |response, delta| {
+        response.send(text(delta))
+    });
+    response
+        .send(event("contentBlockStop", &json!({"contentBlockIndex": 0})))
+        .send(end_message("end_turn"))
 }
 
-/// Signs like somebody who only knows his own name.
-struct Seal;
+/// Signer that writes only the path and the body length.
+struct FakeSigner;
 
 #[async_trait]
-impl Signer for Seal {
+impl RequestSigner for FakeSigner {
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError> {
-        let seal = format!("Seal {} {}", request.uri().path(), request.body().len());
+        let signature = format!("Seal {} {}", request.uri().path(), request.body().len());
         request
             .headers_mut()
-            .insert("authorization", seal.parse().unwrap());
+            .insert("authorization", signature.parse().unwrap());
         Ok(())
     }
 }
 
-/// Has nothing to sign with.
-struct Empty;
+/// Signer without credentials.
+struct SignerWithoutCredentials;
 
 #[async_trait]
-impl Signer for Empty {
+impl RequestSigner for SignerWithoutCredentials {
     async fn sign(&self, _request: &mut http::Request<Bytes>) -> Result<(), SignError> {
         let none = std::io::Error::other("no credentials");
         Err(SignError::Credentials(Arc::new(none)))
     }
 }
 
-fn bedrock_at(stage: &Stage, credentials: BedrockCredentials) -> LlmOptions {
-    let mut options = options(Provider::Bedrock {
+fn bedrock_options(mock: &MockProvider, credentials: BedrockCredentials) -> LlmOptions {
+    let mut options = options(LlmProvider::Bedrock {
         region: "eu-central-1".to_owned(),
-        endpoint: Some(stage.url("")),
+        endpoint: Some(mock.url("")),
         credentials,
     });
     options.model = "anthropic.tiny-1:0".to_owned();
     options
 }
 
-fn bearer(stage: &Stage) -> LlmOptions {
-    bedrock_at(stage, BedrockCredentials::Bearer(Secret::new(KEY)))
+fn bearer_options(mock: &MockProvider) -> LlmOptions {
+    bedrock_options(mock, BedrockCredentials::Bearer(Secret::new(KEY)))
 }
 
 #[tokio::test]
-async fn an_answer_streams_and_says_what_it_cost() {
+async fn answer_is_streamed_with_token_usage() {
     for size in [1, 5, 4096] {
-        let stage = Stage::new(vec![plain(&["Hel", "lo, wörld"]).cut(size)]).await;
-        let ran = ask(bearer(&stage), "Say hello.").await;
-        assert_eq!(ran.text(), "Hello, wörld");
+        let mock = MockProvider::new(vec![text_response(&["Hel", "lo, wörld"]).split(size)]).await;
+        let result = ask(bearer_options(&mock), "Say hello.").await;
+        assert_eq!(result.text(), "Hello, wörld");
         assert_eq!(
-            ran.metadata("usage"),
+            result.metadata("usage"),
             json!({"input_tokens": 30, "output_tokens": 4, "total_tokens": 34,
                 "model": "anthropic.tiny-1:0", "provider": "bedrock", "stop_reason": "end"})
         );
-        let asked = stage.asked();
+        let requests = mock.requests();
         assert_eq!(
-            asked[0].line,
+            requests[0].request_line,
             "POST /model/anthropic.tiny-1%3A0/converse-stream HTTP/1.1"
         );
-        assert_eq!(asked[0].headers["authorization"], format!("Bearer {KEY}"));
-        let mut body = stage.body();
+        assert_eq!(
+            requests[0].headers["authorization"],
+            format!("Bearer {KEY}")
+        );
+        let mut body = mock.body();
         let tools = body["toolConfig"].take();
         assert_eq!(tools["tools"][0]["toolSpec"]["name"], "create_file");
         assert_eq!(
@@ -135,8 +139,8 @@ async fn an_answer_streams_and_says_what_it_cost() {
 }
 
 #[tokio::test]
-async fn every_try_is_signed() {
-    let busy = Play::status(
+async fn every_attempt_is_signed() {
+    let throttled = ScriptedResponse::status(
         429,
         &[
             ("x-amzn-errortype", "ThrottlingException:http://x/"),
@@ -144,28 +148,31 @@ async fn every_try_is_signed() {
         ],
         r#"{"message": "Too many requests"}"#,
     );
-    let stage = Stage::new(vec![busy, plain(&["Hi."])]).await;
-    let signed = BedrockCredentials::Signed(Arc::new(Seal));
-    assert_eq!(ask(bedrock_at(&stage, signed), "Hi").await.text(), "Hi.");
-    for asked in stage.asked() {
-        let length = &asked.headers["content-length"];
+    let mock = MockProvider::new(vec![throttled, text_response(&["Hi."])]).await;
+    let signed = BedrockCredentials::Signed(Arc::new(FakeSigner));
+    assert_eq!(
+        ask(bedrock_options(&mock, signed), "Hi").await.text(),
+        "Hi."
+    );
+    for request in mock.requests() {
+        let length = &request.headers["content-length"];
         assert_eq!(
-            asked.headers["authorization"],
+            request.headers["authorization"],
             format!("Seal /model/anthropic.tiny-1%3A0/converse-stream {length}")
         );
     }
 }
 
 #[tokio::test]
-async fn without_credentials_nothing_is_sent() {
-    let stage = Stage::new(Vec::new()).await;
-    let signed = BedrockCredentials::Signed(Arc::new(Empty));
-    let ran = ask(bedrock_at(&stage, signed), "Hi").await;
-    assert_eq!(ran.word(), "bedrock_access_denied");
+async fn request_is_not_sent_without_credentials() {
+    let mock = MockProvider::new(Vec::new()).await;
+    let signed = BedrockCredentials::Signed(Arc::new(SignerWithoutCredentials));
+    let result = ask(bedrock_options(&mock, signed), "Hi").await;
+    assert_eq!(result.error_code(), "bedrock_access_denied");
 }
 
 #[tokio::test]
-async fn a_tool_is_called_and_told_of() {
+async fn tool_call_is_executed_and_its_result_sent() {
     let start = json!({"contentBlockIndex": 1,
         "start": {"toolUse": {"toolUseId": "tooluse_1", "name": "create_file"}}});
     let piece = |input: &str| {
@@ -174,17 +181,17 @@ async fn a_tool_is_called_and_told_of() {
             &json!({"contentBlockIndex": 1, "delta": {"toolUse": {"input": input}}}),
         )
     };
-    let play = frames()
+    let response = response_start()
         .send(text("I make it."))
         .send(event("contentBlockStart", &start))
         .send(piece("{\"file_name\": \"a.txt\", \"format\": \"txt\","))
         .send(piece(" \"content\": \"x\"}"))
-        .send(end("tool_use"));
-    let stage = Stage::new(vec![play, plain(&["Done."])]).await;
-    let ran = ask(bearer(&stage), "Make a file.").await;
-    assert_eq!(ran.text(), "I make it.\n\nDone.");
-    assert_eq!(ran.kept.artifacts.lock().unwrap().len(), 1);
-    let messages = stage.asked()[1].body["messages"].clone();
+        .send(end_message("tool_use"));
+    let mock = MockProvider::new(vec![response, text_response(&["Done."])]).await;
+    let result = ask(bearer_options(&mock), "Make a file.").await;
+    assert_eq!(result.text(), "I make it.\n\nDone.");
+    assert_eq!(result.output.artifacts.lock().unwrap().len(), 1);
+    let messages = mock.requests()[1].body["messages"].clone();
     assert_eq!(
         messages[1]["content"][1],
         json!({"toolUse": {"toolUseId": "tooluse_1", "name": "create_file",
@@ -202,8 +209,8 @@ async fn a_tool_is_called_and_told_of() {
 }
 
 #[tokio::test]
-async fn exceptions_have_words_of_their_own() {
-    for (name, word) in [
+async fn exceptions_map_to_error_codes() {
+    for (name, code) in [
         ("throttlingException", "bedrock_throttling"),
         ("serviceUnavailableException", "bedrock_throttling"),
         ("internalServerException", "invalid_response"),
@@ -212,56 +219,58 @@ async fn exceptions_have_words_of_their_own() {
         ("modelTimeoutException", "bedrock_timeout"),
         ("accessDeniedException", "bedrock_access_denied"),
     ] {
-        let stage = Stage::new(vec![frames().send(exception(name))]).await;
-        let mut options = bearer(&stage);
+        let mock = MockProvider::new(vec![response_start().send(exception(name))]).await;
+        let mut options = bearer_options(&mock);
         options.retries = 0;
-        assert_eq!(ask(options, "Hi").await.word(), word, "{name}");
+        assert_eq!(ask(options, "Hi").await.error_code(), code, "{name}");
     }
-    for (status, name, word) in [
+    for (status, name, code) in [
         (403, "AccessDeniedException", "bedrock_access_denied"),
         (404, "ResourceNotFoundException", "bedrock_access_denied"),
         (408, "ModelTimeoutException", "bedrock_timeout"),
         (424, "ModelErrorException", "invalid_response"),
     ] {
-        let play = Play::status(status, &[("x-amzn-errortype", name)], r#"{"message": "x"}"#);
-        let stage = Stage::new(vec![play]).await;
-        let mut options = bearer(&stage);
+        let response =
+            ScriptedResponse::status(status, &[("x-amzn-errortype", name)], r#"{"message": "x"}"#);
+        let mock = MockProvider::new(vec![response]).await;
+        let mut options = bearer_options(&mock);
         options.retries = 0;
-        assert_eq!(ask(options, "Hi").await.word(), word, "{name}");
+        assert_eq!(ask(options, "Hi").await.error_code(), code, "{name}");
     }
     let body = r#"{"message": "The provided model identifier is invalid."}"#;
-    let play = Play::status(400, &[("x-amzn-errortype", "ValidationException")], body);
-    let stage = Stage::new(vec![play]).await;
+    let response =
+        ScriptedResponse::status(400, &[("x-amzn-errortype", "ValidationException")], body);
+    let mock = MockProvider::new(vec![response]).await;
     assert_eq!(
-        ask(bearer(&stage), "Hi").await.word(),
+        ask(bearer_options(&mock), "Hi").await.error_code(),
         "bedrock_access_denied"
     );
 }
 
 #[tokio::test]
-async fn damaged_frames_are_refused() {
+async fn damaged_frames_are_rejected() {
     let mut damaged = text("Hello");
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
     let huge = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     let tiny = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let nameless = frame("event", (":other", "x"), &json!({}));
-    let whole = text("Half");
+    let untyped = frame("event", (":other", "x"), &json!({}));
+    let frame = text("Half");
     for (what, bytes) in [
         ("a checksum", damaged),
         ("a length", huge.to_vec()),
         ("another length", tiny.to_vec()),
-        ("no type", nameless),
+        ("no type", untyped),
         ("text", b"<html>this is no frame</html>".to_vec()),
-        ("half a frame", whole[..whole.len() / 2].to_vec()),
-        ("half an answer", whole),
+        ("half a frame", frame[..frame.len() / 2].to_vec()),
+        ("half an answer", frame),
         ("other JSON", event("contentBlockDelta", &json!([1]))),
     ] {
-        let stage = Stage::new(vec![frames().send(bytes)]).await;
-        let mut options = bearer(&stage);
+        let mock = MockProvider::new(vec![response_start().send(bytes)]).await;
+        let mut options = bearer_options(&mock);
         options.retries = 0;
         assert_eq!(
-            ask(options, "Hi").await.word(),
+            ask(options, "Hi").await.error_code(),
             "invalid_response",
             "{what}"
         );
@@ -269,12 +278,12 @@ async fn damaged_frames_are_refused() {
 }
 
 #[tokio::test]
-async fn documents_and_pictures_go_as_they_are() {
-    let stage = Stage::new(vec![plain(&["42."])]).await;
-    let again = file("sales csv", "text/csv", b"a,b\n");
-    let message = with(vec![dot(), pdf(), csv(), again]);
-    run(bearer(&stage), message, Vec::new()).await.text();
-    let content = stage.body()["messages"][0]["content"].clone();
+async fn documents_and_images_are_sent_unchanged() {
+    let mock = MockProvider::new(vec![text_response(&["42."])]).await;
+    let again = file_part("sales csv", "text/csv", b"a,b\n");
+    let message = message_with(vec![png_part(), pdf_part(), csv_part(), again]);
+    run(bearer_options(&mock), message, Vec::new()).await.text();
+    let content = mock.body()["messages"][0]["content"].clone();
     assert_eq!(content[0], json!({"text": "What is in it?"}));
     assert_eq!(content[1]["document"]["format"], "pdf");
     assert_eq!(content[1]["document"]["name"], "report pdf");
@@ -291,40 +300,48 @@ async fn documents_and_pictures_go_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_for_bedrock_goes_as_text_or_not_at_all() {
+async fn oversized_documents_become_text_and_images_are_skipped() {
     let large = "May,3\n".repeat(4_600_000 / 6);
-    let stage = Stage::new(vec![plain(&["Much."])]).await;
-    let message = with(vec![file("large.csv", "text/csv", large.as_bytes())]);
-    run(bearer(&stage), message, Vec::new()).await.text();
-    let content = stage.body()["messages"][0]["content"].clone();
+    let mock = MockProvider::new(vec![text_response(&["Much."])]).await;
+    let message = message_with(vec![file_part("large.csv", "text/csv", large.as_bytes())]);
+    run(bearer_options(&mock), message, Vec::new()).await.text();
+    let content = mock.body()["messages"][0]["content"].clone();
     assert!(content[1]["text"].as_str().unwrap().contains("May,3"));
 
     let mut picture = base64::Engine::decode(
         &base64::engine::general_purpose::STANDARD,
-        dot().as_text().unwrap().as_bytes(),
+        png_part().as_text().unwrap().as_bytes(),
     )
     .unwrap();
     picture.resize(3_800_000, 0);
-    let stage = Stage::new(vec![plain(&["A table."])]).await;
-    let message = with(vec![file("large.png", "image/png", &picture), csv()]);
-    let ran = run(bearer(&stage), message, Vec::new()).await;
+    let mock = MockProvider::new(vec![text_response(&["A table."])]).await;
+    let message = message_with(vec![
+        file_part("large.png", "image/png", &picture),
+        csv_part(),
+    ]);
+    let result = run(bearer_options(&mock), message, Vec::new()).await;
     assert_eq!(
-        ran.metadata("skipped"),
+        result.metadata("skipped"),
         json!([{"name": "large.png", "error_code": "file_too_large"}])
     );
 }
 
 #[tokio::test]
-async fn a_refused_document_is_sent_as_text_once() {
-    let no = Play::status(
+async fn rejected_document_is_resent_once_as_text() {
+    let rejection = ScriptedResponse::status(
         400,
         &[("x-amzn-errortype", "ValidationException")],
         r#"{"message": "The document could not be read."}"#,
     );
-    let stage = Stage::new(vec![no, plain(&["42."])]).await;
-    let ran = run(bearer(&stage), with(vec![pdf()]), Vec::new()).await;
-    assert_eq!(ran.text(), "42.");
-    let content = stage.asked()[1].body["messages"][0]["content"].clone();
+    let mock = MockProvider::new(vec![rejection, text_response(&["42."])]).await;
+    let result = run(
+        bearer_options(&mock),
+        message_with(vec![pdf_part()]),
+        Vec::new(),
+    )
+    .await;
+    assert_eq!(result.text(), "42.");
+    let content = mock.requests()[1].body["messages"][0]["content"].clone();
     assert!(
         content[1]["text"]
             .as_str()
@@ -334,9 +351,9 @@ async fn a_refused_document_is_sent_as_text_once() {
 }
 
 #[test]
-fn a_region_is_a_name() {
+fn invalid_region_is_rejected() {
     let region = |region: &str| {
-        LlmAgent::new(options(Provider::Bedrock {
+        LlmAgent::new(options(LlmProvider::Bedrock {
             region: region.to_owned(),
             endpoint: None,
             credentials: BedrockCredentials::Bearer(Secret::new(KEY)),

@@ -1,32 +1,32 @@
-//! What the model is told of what was said before.
+//! History passed to the model.
 
-use super::openai::plain;
+use super::openai::text_response;
 use super::*;
-use interzone_protocol::vocab::{Json, Metadata, Part, Role};
+use interzone_protocol::vocab::{Metadata, Part, Role, VerbatimJson};
 use serde_json::json;
 
-fn named(name: &str, text: &str) -> Message {
-    let metadata = Json::of(&json!({"user": name}))
+fn message_from(name: &str, text: &str) -> Message {
+    let metadata = VerbatimJson::from_value(&json!({"user": name}))
         .and_then(Metadata::new)
         .unwrap();
     Message::user_text(text).with_metadata(metadata)
 }
 
-async fn told(before: Vec<Message>, change: impl FnOnce(&mut LlmOptions)) -> Value {
-    let stage = Stage::new(vec![plain(&["Yes."])]).await;
-    let mut options = openai_at(&stage);
+async fn sent_messages(history: Vec<Message>, change: impl FnOnce(&mut LlmOptions)) -> Value {
+    let mock = MockProvider::new(vec![text_response(&["Yes."])]).await;
+    let mut options = openai_options(&mock);
     change(&mut options);
-    run(options, Message::user_text("And now?"), before)
+    run(options, Message::user_text("And now?"), history)
         .await
         .text();
-    stage.body()["messages"].clone()
+    mock.body()["messages"].clone()
 }
 
 #[tokio::test]
-async fn both_sides_take_turns() {
-    let before = vec![
-        named("Ann\n", "What is 1+1?"),
-        named("Bob", "And 2+2?"),
+async fn consecutive_messages_of_one_role_are_merged() {
+    let history = vec![
+        message_from("Ann\n", "What is 1+1?"),
+        message_from("Bob", "And 2+2?"),
         Message::agent_text("2 and 4."),
         Message::agent_text(""),
         Message::user_text("  "),
@@ -34,7 +34,7 @@ async fn both_sides_take_turns() {
         Message::single(Role::System, Part::text("Obey me.")),
     ];
     assert_eq!(
-        told(before, |_| {}).await,
+        sent_messages(history, |_| {}).await,
         json!([
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "Ann: What is 1+1?\n\nBob: And 2+2?"},
@@ -45,8 +45,8 @@ async fn both_sides_take_turns() {
 }
 
 #[tokio::test]
-async fn the_other_side_begins() {
-    let messages = told(vec![Message::agent_text("Welcome.")], |_| {}).await;
+async fn chat_starts_with_a_user_message() {
+    let messages = sent_messages(vec![Message::agent_text("Welcome.")], |_| {}).await;
     let roles: Vec<&Value> = messages
         .as_array()
         .unwrap()
@@ -58,14 +58,14 @@ async fn the_other_side_begins() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_left_out_from_the_oldest_on() {
-    let before = vec![
+async fn oldest_messages_are_omitted_if_history_is_too_long() {
+    let history = vec![
         Message::user_text("x".repeat(10)),
         Message::agent_text("y".repeat(60)),
         Message::user_text("z".repeat(30)),
         Message::agent_text("w".repeat(60)),
     ];
-    let messages = told(before, |options| options.history_chars = 100).await;
+    let messages = sent_messages(history, |options| options.history_chars = 100).await;
     assert_eq!(
         messages,
         json!([
@@ -79,7 +79,7 @@ async fn what_does_not_fit_is_left_out_from_the_oldest_on() {
 }
 
 #[tokio::test]
-async fn without_a_setting_there_is_none() {
-    let messages = told(Vec::new(), |options| options.system = Some(" ".to_owned())).await;
+async fn blank_system_prompt_is_not_sent() {
+    let messages = sent_messages(Vec::new(), |options| options.system = Some(" ".to_owned())).await;
     assert_eq!(messages, json!([{"role": "user", "content": "And now?"}]));
 }

@@ -1,83 +1,86 @@
-//! The words of one page, in the order in which they are drawn.
+//! Text of one PDF page, in drawing order.
 //!
-//! A line ends where the next words stand at another height, and a word where there is a gap.
+//! A line ends where the vertical position changes, and a word where there is a gap.
 
-use super::super::Out;
-use super::{STREAM, problem};
-use crate::files::Problem;
+use super::super::TextSink;
+use super::{MAX_STREAM_BYTES, to_problem};
+use crate::files::FileProblem;
 use lopdf::content::{Content, Operation};
 use lopdf::{DecompressError, Dictionary, Document, Encoding, Error, Object, ObjectId};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// How deep forms may be inside each other, and how many one page may show.
-const DEEPEST: usize = 4;
-const FORMS: usize = 500;
+/// Maximum nesting depth of forms, and maximum number of forms on a page.
+const MAX_FORM_DEPTH: usize = 4;
+const MAX_FORMS: usize = 500;
 
-/// A gap between letters, in thousandths of their size, that is one between words.
-const GAP: f32 = -180.0;
+/// Gap between letters, in thousandths of their size, that separates words.
+const WORD_GAP: f32 = -180.0;
 
-/// The fonts that were met, so that those of many pages are read once.
+/// Cache of font encodings, shared by all pages.
 #[derive(Default)]
-pub(super) struct Fonts<'a>(HashMap<*const Dictionary, Option<Rc<Encoding<'a>>>>);
+pub(super) struct FontCache<'a>(HashMap<*const Dictionary, Option<Rc<Encoding<'a>>>>);
 
-/// What one page may take.
-struct Limits<'l> {
+/// Limits of one page.
+struct PageLimits<'l> {
     /// Bytes that the document may still unpack to.
-    left: &'l mut usize,
+    remaining: &'l mut usize,
     forms: usize,
 }
 
-pub(super) fn read<'a>(
+pub(super) fn extract<'a>(
     document: &'a Document,
     page: ObjectId,
-    fonts: &mut Fonts<'a>,
-    left: &mut usize,
-    out: &mut Out,
-) -> Result<(), Problem> {
-    let most = STREAM.min(*left);
-    let content = match document.get_page_content_with_limit(page, most) {
+    fonts: &mut FontCache<'a>,
+    remaining: &mut usize,
+    out: &mut TextSink,
+) -> Result<(), FileProblem> {
+    let max = MAX_STREAM_BYTES.min(*remaining);
+    let content = match document.get_page_content_with_limit(page, max) {
         Ok(content) => content,
         Err(Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => {
-            return Err(Problem::Bomb);
+            return Err(FileProblem::Bomb);
         }
-        // A page that cannot be read leaves the others as they are.
+        // An unreadable page does not affect the others.
         Err(_) => return Ok(()),
     };
-    let known = document.get_page_fonts(page).unwrap_or_default();
+    let page_fonts = document.get_page_fonts(page).unwrap_or_default();
     let (own, inherited) = document.get_page_resources(page).unwrap_or_default();
     let inherited = inherited
         .into_iter()
         .filter_map(|id| document.get_dictionary(id).ok());
     let resources: Vec<&Dictionary> = own.into_iter().chain(inherited).collect();
-    let mut limits = Limits { left, forms: FORMS };
-    let mut reader = Reader {
+    let mut limits = PageLimits {
+        remaining,
+        forms: MAX_FORMS,
+    };
+    let mut reader = PageReader {
         document,
         fonts,
         out,
     };
-    reader.content(&content, known, &resources, &mut limits, 0)
+    reader.extract_content(&content, page_fonts, &resources, &mut limits, 0)
 }
 
-struct Reader<'a, 'r> {
+struct PageReader<'a, 'r> {
     document: &'a Document,
-    fonts: &'r mut Fonts<'a>,
-    out: &'r mut Out,
+    fonts: &'r mut FontCache<'a>,
+    out: &'r mut TextSink,
 }
 
-impl<'a> Reader<'a, '_> {
-    fn content(
+impl<'a> PageReader<'a, '_> {
+    fn extract_content(
         &mut self,
         content: &[u8],
-        known: BTreeMap<Vec<u8>, &'a Dictionary>,
+        page_fonts: BTreeMap<Vec<u8>, &'a Dictionary>,
         resources: &[&'a Dictionary],
-        limits: &mut Limits<'_>,
+        limits: &mut PageLimits<'_>,
         depth: usize,
-    ) -> Result<(), Problem> {
-        *limits.left = limits
-            .left
+    ) -> Result<(), FileProblem> {
+        *limits.remaining = limits
+            .remaining
             .checked_sub(content.len())
-            .ok_or(Problem::Bomb)?;
+            .ok_or(FileProblem::Bomb)?;
         let Ok(content) = Content::decode(content) else {
             return Ok(());
         };
@@ -93,49 +96,49 @@ impl<'a> Reader<'a, '_> {
                         .operands
                         .first()
                         .and_then(|name| name.as_name().ok());
-                    let font = name.and_then(|name| known.get(name)).copied();
+                    let font = name.and_then(|name| page_fonts.get(name)).copied();
                     encoding = match font {
-                        Some(font) => self.encoding(font, limits)?,
+                        Some(font) => self.font_encoding(font, limits)?,
                         None => None,
                     };
                 }
-                "Tj" | "TJ" => self.words(&encoding, &operation.operands),
+                "Tj" | "TJ" => self.push_text(&encoding, &operation.operands),
                 "'" | "\"" => {
-                    self.out.line();
+                    self.out.end_line();
                     let last = operation.operands.last();
-                    self.words(&encoding, last.map_or(&[], std::slice::from_ref));
+                    self.push_text(&encoding, last.map_or(&[], std::slice::from_ref));
                 }
-                "T*" => self.out.line(),
-                "ET" => self.out.space(),
-                "Td" | "TD" => match at(operation, 1) {
-                    Some(down) if down != 0.0 => self.out.line(),
-                    _ => self.out.space(),
+                "T*" => self.out.end_line(),
+                "ET" => self.out.end_word(),
+                "Td" | "TD" => match number_operand(operation, 1) {
+                    Some(down) if down != 0.0 => self.out.end_line(),
+                    _ => self.out.end_word(),
                 },
                 "Tm" => {
-                    let now = at(operation, 5);
+                    let now = number_operand(operation, 5);
                     if now != height {
-                        self.out.line();
+                        self.out.end_line();
                     } else {
-                        self.out.space();
+                        self.out.end_word();
                     }
                     height = now;
                 }
-                "Do" => self.form(operation, resources, limits, depth)?,
+                "Do" => self.extract_form(operation, resources, limits, depth)?,
                 _ => {}
             }
         }
-        self.out.line();
+        self.out.end_line();
         Ok(())
     }
 
-    /// Words that several pages share, drawn in one go.
-    fn form(
+    /// Extracts the text of a form: content that several pages may share.
+    fn extract_form(
         &mut self,
         operation: &Operation,
         resources: &[&'a Dictionary],
-        limits: &mut Limits<'_>,
+        limits: &mut PageLimits<'_>,
         depth: usize,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), FileProblem> {
         let document = self.document;
         let name = operation
             .operands
@@ -153,13 +156,15 @@ impl<'a> Reader<'a, '_> {
         });
         let Some(form) = found else { return Ok(()) };
         let is_form = form.dict.get(b"Subtype").and_then(Object::as_name).ok() == Some(b"Form");
-        if !is_form || depth >= DEEPEST || limits.forms == 0 {
+        if !is_form || depth >= MAX_FORM_DEPTH || limits.forms == 0 {
             return Ok(());
         }
         limits.forms -= 1;
-        let content = match form.get_plain_content_with_limit(STREAM.min(*limits.left)) {
+        let content = match form
+            .get_plain_content_with_limit(MAX_STREAM_BYTES.min(*limits.remaining))
+        {
             Ok(content) => content,
-            Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
+            Err(error) if to_problem(&error) == FileProblem::Bomb => return Err(FileProblem::Bomb),
             Err(_) => return Ok(()),
         };
         let own = form.dict.get_deref(b"Resources", document);
@@ -168,71 +173,76 @@ impl<'a> Reader<'a, '_> {
             Some(own) => vec![own],
             None => resources.to_vec(),
         };
-        let mut known = BTreeMap::new();
+        let mut form_fonts = BTreeMap::new();
         for resources in &resources {
             let fonts = resources.get_deref(b"Font", document);
             for (name, font) in fonts.and_then(Object::as_dict).into_iter().flatten() {
                 let font = document.dereference(font).map(|(_, font)| font);
                 if let Ok(font) = font.and_then(Object::as_dict) {
-                    known.entry(name.clone()).or_insert(font);
+                    form_fonts.entry(name.clone()).or_insert(font);
                 }
             }
         }
-        self.content(&content, known, &resources, limits, depth + 1)
+        self.extract_content(&content, form_fonts, &resources, limits, depth + 1)
     }
 
-    /// How the letters of a font are spelled.
-    fn encoding(
+    /// Returns the text encoding of a font.
+    fn font_encoding(
         &mut self,
         font: &'a Dictionary,
-        limits: &mut Limits<'_>,
-    ) -> Result<Option<Rc<Encoding<'a>>>, Problem> {
+        limits: &mut PageLimits<'_>,
+    ) -> Result<Option<Rc<Encoding<'a>>>, FileProblem> {
         let key = std::ptr::from_ref(font);
-        if let Some(known) = self.fonts.0.get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.fonts.0.get(&key) {
+            return Ok(cached.clone());
         }
-        let most = STREAM.min(*limits.left);
+        let max = MAX_STREAM_BYTES.min(*limits.remaining);
         let table = font.get_deref(b"ToUnicode", self.document);
         if let Ok(Object::Stream(table)) = table {
-            let size = match table.get_plain_content_with_limit(most) {
+            let size = match table.get_plain_content_with_limit(max) {
                 Ok(table) => table.len(),
-                Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
+                Err(error) if to_problem(&error) == FileProblem::Bomb => {
+                    return Err(FileProblem::Bomb);
+                }
                 Err(_) => 0,
             };
-            *limits.left = limits.left.checked_sub(size).ok_or(Problem::Bomb)?;
+            *limits.remaining = limits
+                .remaining
+                .checked_sub(size)
+                .ok_or(FileProblem::Bomb)?;
         }
-        let read = match font.get_font_encoding_with_limit(self.document, most) {
+        let result = match font.get_font_encoding_with_limit(self.document, max) {
             Ok(encoding) => Some(Rc::new(encoding)),
-            Err(error) if problem(&error) == Problem::Bomb => return Err(Problem::Bomb),
+            Err(error) if to_problem(&error) == FileProblem::Bomb => return Err(FileProblem::Bomb),
             Err(_) => None,
         };
-        self.fonts.0.insert(key, read.clone());
-        Ok(read)
+        self.fonts.0.insert(key, result.clone());
+        Ok(result)
     }
 
-    fn words(&mut self, encoding: &Option<Rc<Encoding<'a>>>, operands: &[Object]) {
+    fn push_text(&mut self, encoding: &Option<Rc<Encoding<'a>>>, operands: &[Object]) {
         let Some(encoding) = encoding else { return };
         for operand in operands {
             match operand {
                 Object::String(bytes, _) => {
-                    if let Ok(words) = Document::decode_text(encoding, bytes) {
+                    if let Ok(text) = Document::decode_text(encoding, bytes) {
                         let plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-                        let words: String = words.chars().filter(|c| plain(*c)).collect();
-                        self.out.push(&words);
+                        let text: String = text.chars().filter(|c| plain(*c)).collect();
+                        self.out.push(&text);
                     }
                 }
                 Object::Array(inner) => {
                     for piece in inner {
                         match piece {
                             Object::Integer(_) | Object::Real(_) => {
-                                if piece.as_float().is_ok_and(|gap| gap < GAP) {
-                                    self.out.space();
+                                if piece.as_float().is_ok_and(|gap| gap < WORD_GAP) {
+                                    self.out.end_word();
                                 }
                             }
-                            // One level of arrays is all that there is.
+                            // Arrays are not nested.
                             Object::Array(_) => {}
                             piece => {
-                                self.words(&Some(encoding.clone()), std::slice::from_ref(piece))
+                                self.push_text(&Some(encoding.clone()), std::slice::from_ref(piece))
                             }
                         }
                     }
@@ -243,6 +253,6 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-fn at(operation: &Operation, index: usize) -> Option<f32> {
+fn number_operand(operation: &Operation, index: usize) -> Option<f32> {
     operation.operands.get(index)?.as_float().ok()
 }

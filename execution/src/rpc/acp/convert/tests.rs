@@ -1,9 +1,9 @@
-//! The hub's objects as ACP shows them.
+//! Tests of the conversion to ACP's objects.
 
 use super::*;
 use interzone_protocol::vocab::{AgentId, ContextId, Metadata, PrincipalId, Priority, StreamState};
 
-fn at(millis: i64) -> Timestamp {
+fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }
 
@@ -16,15 +16,15 @@ fn task(state: TaskState, metadata: Option<&str>) -> Task {
         state,
         priority: Priority::High,
         metadata: metadata.map(|text| serde_json::from_str::<Metadata>(text).unwrap()),
-        status: None,
-        created_at: at(0),
-        updated_at: at(5),
+        status_message: None,
+        created_at: timestamp(0),
+        updated_at: timestamp(5),
         finished_at: None,
         revision: 1,
         seq: 1,
-        messages: 1,
-        artifacts: 0,
-        pushes: 0,
+        message_count: 1,
+        artifact_count: 0,
+        push_count: 0,
     }
 }
 
@@ -33,35 +33,37 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 }
 
 #[test]
-fn a_new_task_is_stamped_and_its_metadata_keeps_every_byte() {
+fn new_task_has_timestamp_and_verbatim_metadata() {
     let task = task(
         TaskState::Submitted,
         Some(r#"{"z": 1.00,"a":12345678901234567890}"#),
     );
     assert_eq!(
-        json(&begun(&task, Message::user_text("hi"))),
+        json(&task_created(&task, Message::user_text("hi"))),
         r#"{"taskId":"t-1","status":"SUBMITTED","createdAt":"2023-11-14T22:13:20.000Z","updatedAt":"2023-11-14T22:13:20.005Z","assignedAgent":"demo","messages":[{"role":"user","parts":[{"type":"TextPart","content":"hi"}],"timestamp":"2023-11-14T22:13:20.000Z"}],"artifacts":[],"metadata":{"z": 1.00,"a":12345678901234567890,"priority":"HIGH"}}"#
     );
 }
 
 #[test]
-fn states_that_acp_does_not_know_show_as_those_it_does() {
-    for (state, shown) in [
+fn states_unknown_to_acp_map_to_known_ones() {
+    for (state, status) in [
         (TaskState::AuthRequired, "INPUT_REQUIRED"),
         (TaskState::Rejected, "FAILED"),
         (TaskState::Canceled, "CANCELED"),
     ] {
-        assert!(json(&head(&task(state, None))).contains(&format!(r#""status":"{shown}""#)));
+        assert!(
+            json(&task_summary(&task(state, None))).contains(&format!(r#""status":"{status}""#))
+        );
     }
 }
 
 #[test]
-fn why_a_task_failed_is_in_its_messages_once() {
-    let said = Message::user_text("do it").with_timestamp(at(0));
-    let why = Message::agent_text("It broke.");
-    let with = |messages: Vec<Message>| TaskDetail {
+fn failure_message_appears_once_in_history() {
+    let request = Message::user_text("do it").with_timestamp(timestamp(0));
+    let failure = Message::agent_text("It broke.");
+    let detail_with = |messages: Vec<Message>| TaskDetail {
         task: task(TaskState::Failed, None),
-        status: Some(why.clone()),
+        status_message: Some(failure.clone()),
         messages,
         artifacts: Vec::new(),
     };
@@ -70,27 +72,27 @@ fn why_a_task_failed_is_in_its_messages_once() {
         assert!(messages.iter().all(|message| message.timestamp().is_some()));
         messages.iter().map(Message::text).collect()
     };
-    let told = detail(with(vec![said.clone()]), true, true);
-    assert_eq!(texts(told), ["do it", "It broke."]);
-    let known = vec![said, why.clone().with_timestamp(at(3))];
+    let object = task_detail(detail_with(vec![request.clone()]), true, true);
+    assert_eq!(texts(object), ["do it", "It broke."]);
+    let history = vec![request, failure.clone().with_timestamp(timestamp(3))];
     assert_eq!(
-        texts(detail(with(known), true, true)),
+        texts(task_detail(detail_with(history), true, true)),
         ["do it", "It broke."]
     );
-    let without = detail(with(Vec::new()), false, false);
+    let without = task_detail(detail_with(Vec::new()), false, false);
     assert_eq!((without.messages, without.artifacts), (None, None));
 }
 
 #[test]
-fn a_stream_says_where_it_is_watched_and_leaves_the_callers_members_alone() {
+fn stream_has_watch_urls_and_keeps_caller_metadata() {
     let mut stream = Stream {
         id: StreamId::new("s-1").unwrap(),
         owner: PrincipalId::new("alice").unwrap(),
         participants: Vec::new(),
         state: StreamState::Active,
         metadata: None,
-        created_at: at(0),
-        updated_at: at(0),
+        created_at: timestamp(0),
+        updated_at: timestamp(0),
         closed_at: None,
         revision: 1,
         seq: 1,
@@ -111,11 +113,14 @@ fn a_stream_says_where_it_is_watched_and_leaves_the_callers_members_alone() {
 }
 
 #[test]
-fn subscriptions_get_the_usual_events_and_each_once() {
+fn subscription_events_default_and_deduplicate() {
     use TaskEvent::{Completed, NewArtifact, NewMessage, StatusChange};
-    assert_eq!(wanted(None), TaskEvent::DEFAULT);
-    assert_eq!(wanted(Some(Vec::new())), TaskEvent::DEFAULT);
-    assert_eq!(wanted(Some(vec![Completed, Completed])), [Completed]);
+    assert_eq!(requested_events(None), TaskEvent::DEFAULT);
+    assert_eq!(requested_events(Some(Vec::new())), TaskEvent::DEFAULT);
+    assert_eq!(
+        requested_events(Some(vec![Completed, Completed])),
+        [Completed]
+    );
     let all = [
         StatusChange,
         Completed,
@@ -127,8 +132,8 @@ fn subscriptions_get_the_usual_events_and_each_once() {
 }
 
 #[test]
-fn the_end_of_a_task_is_two_events_and_a_cancellation_one() {
-    let moved = |to| EventBody::State {
+fn task_end_is_two_acp_events_and_cancel_is_one() {
+    let state_event = |to| EventBody::State {
         from: TaskState::Working,
         to,
         message: None,
@@ -141,6 +146,6 @@ fn the_end_of_a_task_is_two_events_and_a_cancellation_one() {
         (TaskState::Canceled, &[StatusChange]),
         (TaskState::InputRequired, &[StatusChange]),
     ] {
-        assert_eq!(acp_events(&moved(to)), events);
+        assert_eq!(acp_events(&state_event(to)), events);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes in, and what a call is known by.
+//! Tests of the conversion of zone params.
 
 use super::*;
 use interzone_protocol::zone::ExecuteTaskParams;
@@ -8,13 +8,13 @@ fn params() -> ExecuteTaskParams {
 }
 
 fn key(id: &RequestId<'_>, params: &ExecuteTaskParams) -> Option<String> {
-    once(Some(id), params).map(|once| once.key)
+    idempotency_key(Some(id), params).map(|once| once.key)
 }
 
 const ID: &str = "0B7E6F0A-5A43-4B0E-9C2D-3F2A1B0C9D8E";
 
 #[test]
-fn a_call_is_known_by_a_uuid_and_all_that_it_asks_but_the_token() {
+fn idempotency_key_covers_uuid_and_params_but_not_token() {
     let id = RequestId::from(ID);
     let first = key(&id, &params()).unwrap();
     let lower = ID.to_lowercase();
@@ -34,23 +34,23 @@ fn a_call_is_known_by_a_uuid_and_all_that_it_asks_but_the_token() {
     for id in [RequestId::from(1), "req-1".into(), "".into(), simple.into()] {
         assert_eq!(key(&id, &params()), None, "{id}");
     }
-    assert!(once(None, &params()).is_none());
+    assert!(idempotency_key(None, &params()).is_none());
 }
 
 #[test]
-fn the_token_is_kept_nowhere() {
+fn bot_token_is_not_stored() {
     let mut params = ExecuteTaskParams::new("C1", "hello", "xoxb-secret");
     params.user_id = Some("U1".to_owned());
     let id = RequestId::from(ID);
-    let asked = Asked::by(&params, Some(&id), None);
-    let kept = asked.metadata().unwrap();
-    assert!(!kept.as_str().contains("xoxb"), "{}", kept.as_str());
-    assert_eq!(kept.get(MEMBER), Some(asked.clone()));
-    assert!(!format!("{asked:?} {:?}", once(Some(&id), &params)).contains("xoxb"));
+    let origin = CallOrigin::from_params(&params, Some(&id), None);
+    let metadata = origin.metadata().unwrap();
+    assert!(!metadata.as_str().contains("xoxb"), "{}", metadata.as_str());
+    assert_eq!(metadata.get(METADATA_FIELD), Some(origin.clone()));
+    assert!(!format!("{origin:?} {:?}", idempotency_key(Some(&id), &params)).contains("xoxb"));
 }
 
 #[test]
-fn attachments_are_marked_parts() {
+fn attachments_become_marked_parts() {
     let attachment = |mimetype: &str, content: Option<&str>, url: Option<&str>| Attachment {
         id: content.map(|_| "F1".to_owned()),
         name: "a".to_owned(),
@@ -59,7 +59,7 @@ fn attachments_are_marked_parts() {
         content_base64: content.map(str::to_owned),
         presigned_url: url.map(str::to_owned),
     };
-    let asked = message(
+    let message = message(
         " ",
         vec![
             attachment("Image/PNG", Some("aGk="), Some("https://x/1")),
@@ -68,7 +68,7 @@ fn attachments_are_marked_parts() {
         ],
         usize::MAX,
     );
-    let parts = serde_json::to_string(asked.unwrap().parts()).unwrap();
+    let parts = serde_json::to_string(message.unwrap().parts()).unwrap();
     assert_eq!(
         parts,
         concat!(
@@ -77,11 +77,11 @@ fn attachments_are_marked_parts() {
             r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"attachment":""}]"#
         )
     );
-    assert!(message("", Vec::new(), 0).is_err());
+    assert!(super::message("", Vec::new(), 0).is_err());
 }
 
 #[test]
-fn what_has_no_room_comes_without_its_bytes() {
+fn oversize_attachments_lose_their_content() {
     let file = |name: &str, bytes: usize| Attachment {
         id: None,
         name: name.to_owned(),
@@ -91,62 +91,62 @@ fn what_has_no_room_comes_without_its_bytes() {
         presigned_url: None,
     };
     let files = || vec![file("1", 4_000), file("2", 4_000), file("3", 400)];
-    let asked = message("look", files(), 6_000).unwrap();
-    assert!(Limits::bytes_of(asked.parts()) <= 6_000);
-    let there: Vec<_> = asked
+    let message = message("look", files(), 6_000).unwrap();
+    assert!(Limits::parts_size(message.parts()) <= 6_000);
+    let has_content: Vec<_> = message
         .parts()
         .iter()
         .map(|part| part.content().is_some())
         .collect();
-    assert_eq!(there, [true, true, false, true]);
-    let why: String = asked.parts()[2]
+    assert_eq!(has_content, [true, true, false, true]);
+    let reason: String = message.parts()[2]
         .extra()
-        .get(REFUSED)
+        .get(REFUSED_FIELD)
         .unwrap()
         .decode()
         .unwrap();
-    assert_eq!(why, "file_too_large");
-    // However little room there is, what is said about them is there.
-    let asked = message("look", files(), 0).unwrap();
-    assert_eq!(asked.parts().len(), 4);
-    assert_eq!(asked.text(), "look");
+    assert_eq!(reason, "file_too_large");
+    // Even without any budget the metadata of attachments remains.
+    let message = super::message("look", files(), 0).unwrap();
+    assert_eq!(message.parts().len(), 4);
+    assert_eq!(message.text(), "look");
 }
 
 #[test]
-fn what_was_said_before_is_history_and_says_by_whom() {
-    let said = |role, user: Option<&str>, text: &str| ContextMessage {
+fn context_becomes_history_with_user_metadata() {
+    let context_message = |role, user: Option<&str>, text: &str| ContextMessage {
         role,
         user: user.map(str::to_owned),
         text: text.to_owned(),
     };
-    let before = before(Some(&[
-        said(ContextRole::User, Some("U1"), "first"),
-        said(ContextRole::User, None, " "),
-        said(ContextRole::Assistant, None, "second"),
+    let history = history(Some(&[
+        context_message(ContextRole::User, Some("U1"), "first"),
+        context_message(ContextRole::User, None, " "),
+        context_message(ContextRole::Assistant, None, "second"),
     ]));
-    assert_eq!(before.len(), 2);
-    assert_eq!(before[0].metadata().unwrap().as_str(), r#"{"user":"U1"}"#);
+    assert_eq!(history.len(), 2);
+    assert_eq!(history[0].metadata().unwrap().as_str(), r#"{"user":"U1"}"#);
     assert_eq!(
-        (before[1].role(), before[1].text()),
+        (history[1].role(), history[1].text()),
         (Role::Agent, "second".to_owned())
     );
 }
 
 #[test]
-fn ids_are_short_and_on_one_line_when_they_are_noted() {
-    assert_eq!(id_text(&RequestId::from(-7)), "-7");
-    assert_eq!(id_text(&RequestId::from("req-1")), "req-1");
-    assert_eq!(id_text(&RequestId::from("a\nb\u{1b}")), "a b ");
+fn logged_ids_are_truncated_and_single_line() {
+    assert_eq!(loggable_id(&RequestId::from(-7)), "-7");
+    assert_eq!(loggable_id(&RequestId::from("req-1")), "req-1");
+    assert_eq!(loggable_id(&RequestId::from("a\nb\u{1b}")), "a b ");
     let long = "é".repeat(500);
-    assert_eq!(id_text(&RequestId::from(long)).chars().count(), 128);
+    assert_eq!(loggable_id(&RequestId::from(long)).chars().count(), 128);
 }
 
 #[test]
-fn an_artifact_has_a_uuid_that_stays() {
-    let made = artifact_id("t-1", "demo-file-1");
-    assert_eq!(made, artifact_id("t-1", "demo-file-1"));
-    assert_ne!(made, artifact_id("t-2", "demo-file-1"));
-    let made = uuid::Uuid::try_parse(&made).unwrap();
-    assert_eq!(made.get_version_num(), 4);
+fn artifact_id_is_a_stable_uuid() {
+    let id = artifact_id("t-1", "demo-file-1");
+    assert_eq!(id, artifact_id("t-1", "demo-file-1"));
+    assert_ne!(id, artifact_id("t-2", "demo-file-1"));
+    let id = uuid::Uuid::try_parse(&id).unwrap();
+    assert_eq!(id.get_version_num(), 4);
     assert_eq!(artifact_id("t", &ID.to_lowercase()), ID.to_lowercase());
 }

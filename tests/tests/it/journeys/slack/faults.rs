@@ -1,18 +1,21 @@
-//! The nineteen faults of the system that this zone replaces, by their numbers. Each is tried here as
-//! Slack, a user or an attacker would, and must not come back.
+//! Regression tests for the nineteen known faults of the system that this zone replaces, by number. Each test acts as
+//! Slack, a user or an attacker would.
 
-use super::super::peers::{program, python};
-use super::super::zone::Setup;
+use super::super::peers::{peer_path, python};
+use super::super::zone_process::ZoneBuilder;
 use super::place::{BOT_TOKEN, DONE, FAILED, Place, Plan, SIGNING_SECRET, answers, calls, has};
 use hmac::{Hmac, KeyInit, Mac};
-use interzone_playground::{EventFault, Upload, When, seed};
+use interzone_playground::{EventFault, FaultTiming, FileShare, seed};
 use serde_json::json;
 use sha2::Sha256;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// An Execution Zone whose agent tells what it was given.
-fn mirrored(setup: Setup) -> Setup {
-    let command = vec![python(), program("mirror.py").to_str().unwrap().to_owned()];
+/// Configures the Execution Zone with an agent that returns its input.
+fn mirrored(setup: ZoneBuilder) -> ZoneBuilder {
+    let command = vec![
+        python(),
+        peer_path("mirror.py").to_str().unwrap().to_owned(),
+    ];
     setup.with_worker().set_worker("command", command)
 }
 
@@ -29,10 +32,10 @@ fn signature(secret: &str, timestamp: &str, body: &str) -> String {
     format!("v0={hex}")
 }
 
-/// Sends a body to the zone as an event, with these headers.
-async fn sent(place: &Place, body: &str, headers: &[(&str, &str)]) -> u16 {
-    let url = format!("{}/slack/events", place.nodes[0].url);
-    let mut request = place.execution.http.post(url).body(body.to_owned());
+/// Posts an event body with these headers and returns the HTTP status.
+async fn sent(test: &Place, body: &str, headers: &[(&str, &str)]) -> u16 {
+    let url = format!("{}/slack/events", test.nodes[0].url);
+    let mut request = test.execution.http.post(url).body(body.to_owned());
     request = request.header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -50,19 +53,19 @@ fn event(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_1_what_is_not_signed_is_refused_whatever_is_left_out() {
-    let place = Plan::new().start().await;
+    let test = Plan::new().start().await;
     let body = event("forged");
     let fresh = now().to_string();
     let stale = (now() - 301).to_string();
-    let ahead = (now() + 360).to_string();
+    let future = (now() + 360).to_string();
     let good = signature(SIGNING_SECRET, &fresh, &body);
-    let (by_other, of_other) = (
+    let (wrong_secret, wrong_body) = (
         signature("another secret", &fresh, &body),
         signature(SIGNING_SECRET, &fresh, &format!("{body} ")),
     );
-    let (old, early) = (
+    let (stale_signature, future_signature) = (
         signature(SIGNING_SECRET, &stale, &body),
-        signature(SIGNING_SECRET, &ahead, &body),
+        signature(SIGNING_SECRET, &future, &body),
     );
     let (time, sign) = ("x-slack-request-timestamp", "x-slack-signature");
     for headers in [
@@ -77,78 +80,81 @@ async fn fault_1_what_is_not_signed_is_refused_whatever_is_left_out() {
             (time, fresh.as_str()),
             (sign, good.trim_start_matches("v0=")),
         ],
-        &[(time, fresh.as_str()), (sign, by_other.as_str())],
-        &[(time, fresh.as_str()), (sign, of_other.as_str())],
-        &[(time, stale.as_str()), (sign, old.as_str())],
-        &[(time, ahead.as_str()), (sign, early.as_str())],
+        &[(time, fresh.as_str()), (sign, wrong_secret.as_str())],
+        &[(time, fresh.as_str()), (sign, wrong_body.as_str())],
+        &[(time, stale.as_str()), (sign, stale_signature.as_str())],
+        &[(time, future.as_str()), (sign, future_signature.as_str())],
     ] {
-        assert_eq!(sent(&place, &body, headers).await, 401, "{headers:?}");
+        assert_eq!(sent(&test, &body, headers).await, 401, "{headers:?}");
     }
-    let mut calls = place.slack.look(calls);
+    let mut calls = test.slack.inspect(calls);
     calls.retain(|call| !call.starts_with("api.test"));
-    assert!(calls.is_empty(), "nothing came of it: {calls:?}");
+    assert!(calls.is_empty(), "no API call follows: {calls:?}");
     let headers = [(time, fresh.as_str()), (sign, good.as_str())];
-    assert_eq!(sent(&place, &body, &headers).await, 200, "the real one");
-    let ask = json!({"type": "url_verification", "challenge": "c"}).to_string();
-    assert_eq!(sent(&place, &ask, &[]).await, 401, "not even a challenge");
+    assert_eq!(sent(&test, &body, &headers).await, 200, "valid signature");
+    let challenge = json!({"type": "url_verification", "challenge": "c"}).to_string();
+    assert_eq!(sent(&test, &challenge, &[]).await, 401, "unsigned challenge");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_2_an_empty_or_missing_list_lets_nobody_in() {
-    for plan in [
+    for builder in [
         Plan::new().without("policy"),
         Plan::new().set("policy.users", toml::Value::Array(Vec::new())),
         Plan::new().set("policy.teams", vec!["T0OTHER"]),
     ] {
-        let place = plan.start().await;
-        place
+        let test = builder.start().await;
+        test
             .slack
             .post(seed::ALEX, seed::DM_ALEX, "echo hello?")
             .unwrap();
-        let told = place.whispered(seed::ALEX).await.shown();
-        assert!(told.contains("not allowed"), "{told}");
-        let asked = place
+        let notice = test.whispered(seed::ALEX).await.displayed_text();
+        assert!(notice.contains("not allowed"), "{notice}");
+        let message_count = test
             .slack
-            .look(|workspace| workspace.messages(seed::DM_ALEX).count());
-        assert_eq!(asked, 1, "no answer");
+            .inspect(|workspace| workspace.messages(seed::DM_ALEX).count());
+        assert_eq!(message_count, 1, "no answer");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_3_slack_is_answered_before_slack_is_asked_anything() {
-    let place = Plan::new().start().await;
-    // The very first call hangs where it is; the acknowledgement must not wait for it.
-    let mut gate = place.slack.faults().gate(None, 0, When::Before);
-    place
+    let test = Plan::new().start().await;
+    // The very first API call hangs; the acknowledgement must not wait for it.
+    let mut gate = test
+        .slack
+        .faults()
+        .break_point(None, 0, FaultTiming::Before);
+    test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo quick")
         .unwrap();
-    assert!(gate.reached(super::place::PATIENCE).await.is_some());
-    place
+    assert!(gate.wait_reached(super::place::PATIENCE).await.is_some());
+    test
         .wait("the acknowledgement", |workspace| {
             let mut all = workspace.deliveries();
             all.any(|one| one.outcome == "ok").then_some(())
         })
         .await;
     gate.open();
-    // A limit of Slack's refuses nobody; it is kept, and the answer comes.
-    place.slack.faults().rate_limit("users.info", 1, 2);
-    let thread = place.ask(seed::HANA, seed::DM_HANA, "echo later").await;
+    // Slack's rate limit delays the answer and refuses no user.
+    test.slack.faults().rate_limit("users.info", 1, 2);
+    let thread = test.ask(seed::HANA, seed::DM_HANA, "echo later").await;
     assert_eq!(answers(&thread), ["later"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_4_a_refusal_is_an_acknowledgement_to_slack_and_a_word_to_the_user() {
-    let place = Plan::new().start().await;
-    place
+    let test = Plan::new().start().await;
+    test
         .slack
         .post(seed::MALLORY, seed::DM_MALLORY, "echo me too")
         .unwrap();
-    let told = place.whispered(seed::MALLORY).await;
-    assert!(!told.shown().is_empty());
-    let deliveries = place
+    let notice = test.whispered(seed::MALLORY).await;
+    assert!(!notice.displayed_text().is_empty());
+    let deliveries = test
         .slack
-        .look(|workspace| workspace.deliveries().cloned().collect::<Vec<_>>());
+        .inspect(|workspace| workspace.deliveries().cloned().collect::<Vec<_>>());
     assert!(!deliveries.is_empty());
     for one in deliveries {
         assert_eq!((one.outcome.as_str(), one.attempt), ("ok", 0), "{one:?}");
@@ -157,23 +163,23 @@ async fn fault_4_a_refusal_is_an_acknowledgement_to_slack_and_a_word_to_the_user
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_5_a_question_is_charged_once_and_chatter_is_free() {
-    let place = Plan::new()
+    let test = Plan::new()
         .set("policy.requests_per_minute", 2)
         .start()
         .await;
-    place.slack.faults().events(EventFault::Duplicate {
+    test.slack.faults().add_event_fault(EventFault::Duplicate {
         events: 20,
         copies: 3,
     });
-    // Nobody asked anything here, and nobody is looked up for it.
+    // Messages without a question: they cause no user lookup and no charge.
     for _ in 0..5 {
-        place
+        test
             .slack
             .post(seed::ALEX, seed::GENERAL, "good morning")
             .unwrap();
     }
     for number in 0..2 {
-        let thread = place
+        let thread = test
             .ask(
                 seed::ALEX,
                 seed::GENERAL,
@@ -186,17 +192,17 @@ async fn fault_5_a_question_is_charged_once_and_chatter_is_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_6_a_delivery_that_was_not_kept_is_not_a_duplicate_when_it_comes_again() {
-    let mut place = Plan::new()
+    let mut test = Plan::new()
         .slack(|slack| slack.retry_delays = vec![Duration::from_millis(100); 600])
         .start()
         .await;
-    // Gone before anything could be kept; then there again.
-    place.nodes[0].kill();
-    let ts = place
+    // Killed before the event could be stored, then restarted.
+    test.nodes[0].kill();
+    let ts = test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo once")
         .unwrap();
-    place
+    test
         .wait("a failed delivery", |workspace| {
             workspace
                 .deliveries()
@@ -204,26 +210,26 @@ async fn fault_6_a_delivery_that_was_not_kept_is_not_a_duplicate_when_it_comes_a
                 .then_some(())
         })
         .await;
-    place.nodes[0].begin().await;
-    let thread = place.marked(seed::DM_ALEX, &ts, DONE).await;
+    test.nodes[0].begin().await;
+    let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
     assert_eq!(answers(&thread), ["once"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_7_a_mention_where_every_message_is_answered_is_answered_once() {
-    let place = Plan::new()
+    let test = Plan::new()
         .set("slack.auto_reply_channels", vec![seed::GENERAL])
         .start()
         .await;
-    let thread = place
+    let thread = test
         .ask(seed::ALEX, seed::GENERAL, "@interzone echo once")
         .await;
     assert_eq!(answers(&thread), ["once"]);
-    let thread = place
+    let thread = test
         .ask(seed::ALEX, seed::GENERAL, "echo no mention")
         .await;
     assert_eq!(answers(&thread), ["no mention"]);
-    let calls = place.slack.look(|workspace| {
+    let calls = test.slack.inspect(|workspace| {
         let calls = workspace.calls_of("chat.startStream").len();
         calls + workspace.calls_of("chat.postMessage").len()
     });
@@ -232,51 +238,51 @@ async fn fault_7_a_mention_where_every_message_is_answered_is_answered_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_8_shared_files_arrive_stubs_and_broadcasts_too() {
-    let place = Plan::new().start().await;
-    for stub in [false, true] {
-        let ts = place
+    let test = Plan::new().start().await;
+    for is_stub in [false, true] {
+        let ts = test
             .slack
-            .upload(&Upload {
+            .upload(&FileShare {
                 user: seed::ALEX,
                 channel: seed::DM_ALEX,
                 files: vec![(
                     "notes.txt".to_owned(),
                     b"first line\nsecond".to_vec().into(),
                 )],
-                stub,
-                ..Upload::default()
+                is_stub,
+                ..FileShare::default()
             })
             .unwrap();
-        let thread = place.marked(seed::DM_ALEX, &ts, DONE).await;
-        let said = answers(&thread).join("\n");
+        let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+        let reply = answers(&thread).join("\n");
         assert!(
-            said.contains("notes.txt") && said.contains("first line"),
-            "{stub}: {said}"
+            reply.contains("notes.txt") && reply.contains("first line"),
+            "{is_stub}: {reply}"
         );
     }
-    let parent = place
+    let parent = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "a thread")
         .unwrap();
-    let ts = place
+    let ts = test
         .slack
         .broadcast(seed::ALEX, seed::GENERAL, &parent, "@interzone echo to all")
         .unwrap();
-    place.marked(seed::GENERAL, &ts, DONE).await;
+    test.marked(seed::GENERAL, &ts, DONE).await;
     assert_eq!(
-        answers(&place.slack.thread(seed::GENERAL, &parent)),
+        answers(&test.slack.thread(seed::GENERAL, &parent)),
         ["to all"]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_9_direct_messages_and_private_channels_pass_the_existence_check() {
-    let place = Plan::new().start().await;
+    let test = Plan::new().start().await;
     for (channel, text) in [
         (seed::DM_HANA, "echo x"),
         (seed::PLANS, "@interzone echo x"),
     ] {
-        let thread = place.ask(seed::HANA, channel, text).await;
+        let thread = test.ask(seed::HANA, channel, text).await;
         assert_eq!(answers(&thread), ["x"], "{channel}");
     }
     let manifest =
@@ -294,8 +300,8 @@ async fn fault_9_direct_messages_and_private_channels_pass_the_existence_check()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
-    let place = Plan::new().execution(mirrored).start().await;
-    let parent = place
+    let test = Plan::new().execution(mirrored).start().await;
+    let parent = test
         .slack
         .post(seed::HANA, seed::GENERAL, "the beginning")
         .unwrap();
@@ -305,40 +311,40 @@ async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
         } else {
             seed::ALEX
         };
-        place
+        test
             .slack
             .reply(user, seed::GENERAL, &parent, &format!("remark {number}"))
             .unwrap();
     }
-    let ts = place
+    let ts = test
         .slack
         .reply(seed::ALEX, seed::GENERAL, &parent, "@interzone summary")
         .unwrap();
-    place.marked(seed::GENERAL, &ts, DONE).await;
-    let said = answers(&place.slack.thread(seed::GENERAL, &parent)).join("");
-    assert!(said.contains("remark 59"), "the newest: {said}");
-    assert!(said.contains("remark 45"), "{said}");
-    assert!(!said.contains("remark 10"), "not the oldest: {said}");
+    test.marked(seed::GENERAL, &ts, DONE).await;
+    let reply = answers(&test.slack.thread(seed::GENERAL, &parent)).join("");
+    assert!(reply.contains("remark 59"), "the newest: {reply}");
+    assert!(reply.contains("remark 45"), "{reply}");
+    assert!(!reply.contains("remark 10"), "not the oldest: {reply}");
     assert!(
-        said.contains("Alex") && said.contains("花子"),
-        "who said it: {said}"
+        reply.contains("Alex") && reply.contains("花子"),
+        "authors: {reply}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_11_a_long_answer_is_few_messages_cut_at_paragraphs() {
-    let place = Plan::new().execution(mirrored).start().await;
-    for (text, most) in [("long 8000", 1), ("long 30000", 3), ("長文 30000", 3)] {
-        let thread = place.ask(seed::ALEX, seed::DM_ALEX, text).await;
-        let said = answers(&thread);
-        assert!(said.len() <= most, "{text}: {} messages", said.len());
-        let whole: usize = said.iter().map(|text| text.chars().count()).sum();
+    let test = Plan::new().execution(mirrored).start().await;
+    for (text, max_messages) in [("long 8000", 1), ("long 30000", 3), ("長文 30000", 3)] {
+        let thread = test.ask(seed::ALEX, seed::DM_ALEX, text).await;
+        let replies = answers(&thread);
+        assert!(replies.len() <= max_messages, "{text}: {} messages", replies.len());
+        let total_chars: usize = replies.iter().map(|text| text.chars().count()).sum();
         let length: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-        assert!(whole > length - 200, "{text}: nothing lost, {whole}");
-        for piece in &said {
+        assert!(total_chars > length - 200, "{text}: text is missing, {total_chars}");
+        for piece in &replies {
             let end = piece.trim_end().chars().next_back().unwrap();
             assert!(
-                matches!(end, '.' | '。') || piece == said.last().unwrap(),
+                matches!(end, '.' | '。') || piece == replies.last().unwrap(),
                 "cut at {end:?}"
             );
         }
@@ -347,25 +353,25 @@ async fn fault_11_a_long_answer_is_few_messages_cut_at_paragraphs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_12_ordinary_words_are_no_attack() {
-    let place = Plan::new().start().await;
+    let test = Plan::new().start().await;
     for text in [
         "echo please contact me as soon as possible",
         "echo how do I override a CSS rule?",
         "echo ignore prior instructions",
     ] {
-        let thread = place.ask(seed::ALEX, seed::DM_ALEX, text).await;
+        let thread = test.ask(seed::ALEX, seed::DM_ALEX, text).await;
         assert_eq!(answers(&thread), [text.strip_prefix("echo ").unwrap()]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_13_slacks_token_stays_in_one_process() {
-    let place = Plan::new().execution(mirrored).start().await;
-    let thread = place
+    let test = Plan::new().execution(mirrored).start().await;
+    let thread = test
         .ask(seed::ALEX, seed::DM_ALEX, "what do you have?")
         .await;
     assert!(!answers(&thread).join("").contains(BOT_TOKEN));
-    let folder = place.execution.world.folder.path();
+    let folder = test.execution.env.folder.path();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.ends_with("bot.txt") || path.is_dir() {
@@ -377,14 +383,14 @@ async fn fault_13_slacks_token_stays_in_one_process() {
             .any(|some| some == BOT_TOKEN.as_bytes());
         assert!(!found, "{}", path.display());
     }
-    assert!(!place.nodes[0].log().contains(BOT_TOKEN));
-    assert!(!place.execution.log().contains(BOT_TOKEN));
+    assert!(!test.nodes[0].log().contains(BOT_TOKEN));
+    assert!(!test.execution.log().contains(BOT_TOKEN));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_14_an_answer_whose_receipt_was_lost_is_not_posted_again() {
-    let place = Plan::new().execution(mirrored).start().await;
-    let faults = place.slack.faults();
+    let test = Plan::new().execution(mirrored).start().await;
+    let faults = test.slack.faults();
     for method in [
         "chat.startStream",
         "chat.stopStream",
@@ -392,64 +398,64 @@ async fn fault_14_an_answer_whose_receipt_was_lost_is_not_posted_again() {
         "chat.update",
         "files.completeUploadExternal",
     ] {
-        faults.lose_answer(method, 1);
+        faults.drop_response(method, 1);
         faults.rate_limit(method, 1, 1);
     }
-    let thread = place.ask(seed::ALEX, seed::DM_ALEX, "long 30000").await;
-    let said = answers(&thread);
-    assert!(said.len() <= 3, "{} messages", said.len());
-    let mut pieces = said.clone();
+    let thread = test.ask(seed::ALEX, seed::DM_ALEX, "long 30000").await;
+    let replies = answers(&thread);
+    assert!(replies.len() <= 3, "{} messages", replies.len());
+    let mut pieces = replies.clone();
     pieces.dedup();
-    assert_eq!(pieces.len(), said.len(), "none twice");
-    let whole: usize = said.iter().map(|text| text.chars().count()).sum();
-    assert!((29_000..31_000).contains(&whole), "{whole}");
+    assert_eq!(pieces.len(), replies.len(), "a message was posted twice");
+    let total_chars: usize = replies.iter().map(|text| text.chars().count()).sum();
+    assert!((29_000..31_000).contains(&total_chars), "{total_chars}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_15_a_slow_slack_holds_nobody_up() {
-    let place = Plan::new().start().await;
-    let faults = place.slack.faults();
-    let mut gate = faults.gate(Some("users.info"), 0, When::Before);
-    place
+    let test = Plan::new().start().await;
+    let faults = test.slack.faults();
+    let mut gate = faults.break_point(Some("users.info"), 0, FaultTiming::Before);
+    test
         .slack
         .post(seed::HANA, seed::DM_HANA, "echo slow")
         .unwrap();
-    assert!(gate.reached(super::place::PATIENCE).await.is_some());
-    let url = format!("{}/healthz", place.nodes[0].url);
-    let health = super::super::soon("health", place.execution.http.get(url).send()).await;
+    assert!(gate.wait_reached(super::place::PATIENCE).await.is_some());
+    let url = format!("{}/healthz", test.nodes[0].url);
+    let health = super::super::within_timeout("health", test.execution.http.get(url).send()).await;
     assert_eq!(health.unwrap().status(), 200);
-    let thread = place.ask(seed::ALEX, seed::DM_ALEX, "echo quick").await;
+    let thread = test.ask(seed::ALEX, seed::DM_ALEX, "echo quick").await;
     assert_eq!(answers(&thread), ["quick"], "others are answered meanwhile");
     gate.open();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_16_failure_and_success_look_different_and_markdown_is_no_debris() {
-    let place = Plan::new().start().await;
-    let ts = place
+    let test = Plan::new().start().await;
+    let ts = test
         .slack
         .post(seed::HANA, seed::DM_HANA, "fail now")
         .unwrap();
-    let thread = place.marked(seed::DM_HANA, &ts, FAILED).await;
+    let thread = test.marked(seed::DM_HANA, &ts, FAILED).await;
     assert!(!has(&thread[0], DONE));
-    let said = answers(&thread).join("");
+    let reply = answers(&thread).join("");
     assert!(
-        said.chars()
+        reply.chars()
             .any(|sign| matches!(sign, '\u{3041}'..='\u{30ff}')),
-        "{said}"
+        "{reply}"
     );
-    drop(place);
+    drop(test);
 
-    let place = Plan::new().execution(mirrored).start().await;
-    place
+    let test = Plan::new().execution(mirrored).start().await;
+    test
         .slack
         .faults()
-        .refuse("chat.startStream", "unknown_method", u32::MAX);
-    let thread = place.ask(seed::ALEX, seed::DM_ALEX, "markdown").await;
+        .reject("chat.startStream", "unknown_method", u32::MAX);
+    let thread = test.ask(seed::ALEX, seed::DM_ALEX, "markdown").await;
     let answer = thread.last().unwrap();
     assert!(
         !answer.text.contains("**bold**"),
-        "the plain form: {}",
+        "markdown in the plain text: {}",
         answer.text
     );
     assert!(!answer.text.contains("<!channel>"), "{}", answer.text);
@@ -457,80 +463,80 @@ async fn fault_16_failure_and_success_look_different_and_markdown_is_no_debris()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_17_a_file_that_is_too_large_is_not_even_fetched() {
-    let place = Plan::new().start().await;
-    let ts = place
+    let test = Plan::new().start().await;
+    let ts = test
         .slack
-        .upload(&Upload {
+        .upload(&FileShare {
             user: seed::ALEX,
             channel: seed::DM_ALEX,
             text: "read this",
             files: vec![("huge.csv".to_owned(), vec![b'1'; 6 << 20].into())],
-            ..Upload::default()
+            ..FileShare::default()
         })
         .unwrap();
-    place
-        .wait("an end", |workspace| {
+    test
+        .wait("the done or failed emoji", |workspace| {
             let question = workspace.message(seed::DM_ALEX, &ts)?;
             (has(question, DONE) || has(question, FAILED)).then_some(())
         })
         .await;
-    let said = answers(&place.slack.thread(seed::DM_ALEX, &ts)).join("\n");
+    let reply = answers(&test.slack.thread(seed::DM_ALEX, &ts)).join("\n");
     assert!(
-        said.contains("huge.csv") && said.contains("too large"),
-        "{said}"
+        reply.contains("huge.csv") && reply.contains("too large"),
+        "{reply}"
     );
-    let fetched = place
+    let fetched = test
         .slack
-        .look(|workspace| workspace.calls_of("download").len());
+        .inspect(|workspace| workspace.calls_of("download").len());
     assert_eq!(fetched, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_18_an_attachment_that_is_left_out_is_told() {
-    let place = Plan::new().start().await;
+    let test = Plan::new().start().await;
     let files = (1..=6).map(|number| (format!("part{number}.txt"), b"text".to_vec().into()));
-    let ts = place
+    let ts = test
         .slack
-        .upload(&Upload {
+        .upload(&FileShare {
             user: seed::ALEX,
             channel: seed::DM_ALEX,
             text: "all of these",
             files: files.collect(),
-            ..Upload::default()
+            ..FileShare::default()
         })
         .unwrap();
-    let thread = place.marked(seed::DM_ALEX, &ts, DONE).await;
-    let said = answers(&thread).join("\n");
+    let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+    let reply = answers(&thread).join("\n");
     assert!(
-        said.contains("part6.txt") && said.contains("more than 5"),
-        "{said}"
+        reply.contains("part6.txt") && reply.contains("more than 5"),
+        "{reply}"
     );
-    // A link into a channel that the asker cannot see brings nothing out of it.
-    let hidden = place
+    // A link into a channel that the user cannot see adds none of its content.
+    let hidden = test
         .slack
-        .post(seed::MALLORY, seed::SECRET, "the secret of the house")
+        .post(seed::MALLORY, seed::SECRET, "the secret of the team")
         .unwrap();
     let link = format!(
         "echo see https://playground.slack.com/archives/{}/p{}",
         seed::SECRET,
         hidden.replace('.', "")
     );
-    let thread = place.ask(seed::ALEX, seed::DM_ALEX, &link).await;
-    assert!(!answers(&thread).join("").contains("secret of the house"));
+    let thread = test.ask(seed::ALEX, seed::DM_ALEX, &link).await;
+    assert!(!answers(&thread).join("").contains("secret of the team"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_19_long_work_is_waited_for_and_holds_nothing_up() {
-    let place = Plan::new()
+    let test = Plan::new()
         .execution(|setup| setup.set("execution.sync_budget", "1s"))
         .start()
         .await;
-    let slow = place
+    let slow = test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "wait 4")
         .unwrap();
-    let thread = place.ask(seed::HANA, seed::DM_HANA, "echo meanwhile").await;
+    let thread = test.ask(seed::HANA, seed::DM_HANA, "echo meanwhile").await;
     assert_eq!(answers(&thread), ["meanwhile"]);
-    let thread = place.marked(seed::DM_ALEX, &slow, DONE).await;
+    let thread = test.marked(seed::DM_ALEX, &slow, DONE).await;
     assert_eq!(answers(&thread).len(), 1, "{thread:#?}");
 }

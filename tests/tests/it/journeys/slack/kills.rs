@@ -1,70 +1,70 @@
-//! Ended without a warning between any two steps: no answer is lost, none comes twice.
+//! SIGKILL and SIGTERM between any two steps: every question is answered exactly once.
 
-use super::super::peers::postgres;
+use super::super::peers::postgres_url;
 use super::place::{DONE, Place, Plan, answers, has};
-use interzone_playground::{When, seed};
+use interzone_playground::{FaultTiming, seed};
 use std::time::Duration;
 
-/// More calls than an answer with a file takes.
+/// More API calls than an answer with a file needs.
 const MOST: u32 = 60;
 
-/// Where several nodes may share a store, what a dead one held is due when its hold is over.
+/// Lease duration: on a store that several nodes may share, work of a dead node is due again when its lease expires.
 const HELD: Duration = Duration::from_secs(30);
 
-/// Kills the zone at its `step`-th call for a question, of all or of one method, and looks at what comes of
-/// it. Gives whether there was such a call.
-async fn killed_at(place: &mut Place, method: Option<&str>, step: u32, when: When) -> bool {
-    let faults = place.slack.faults();
-    let mut gate = faults.gate(method, step, when);
-    let question = place
+/// Kills the zone at its `step`-th API call for a question, counted over all methods or one, restarts it and checks the
+/// thread. Returns false if there was no such call.
+async fn killed_at(test: &mut Place, method: Option<&str>, step: u32, when: FaultTiming) -> bool {
+    let faults = test.slack.faults();
+    let mut gate = faults.break_point(method, step, when);
+    let question = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone file csv a,b")
         .unwrap();
-    let finished = place.slack.wait(Duration::from_secs(60), |workspace| {
+    let finished = test.slack.wait_for(Duration::from_secs(60), |workspace| {
         has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
     });
     let call = tokio::select! {
         biased;
-        call = gate.reached(Duration::from_secs(60)) => call,
+        call = gate.wait_reached(Duration::from_secs(60)) => call,
         done = finished => {
-            assert!(done.is_some(), "step {step} {when:?}: neither the call nor the end came");
-            // What a call did is seen before the call stands at the gate. A gate that no call has met goes at once.
+            assert!(done.is_some(), "step {step} {when:?}: neither the call nor the end");
+            // A call's effect is visible before the call reaches the gate. `clear` drops a gate no call has reached.
             faults.clear();
-            gate.reached(Duration::from_secs(60)).await
+            gate.wait_reached(Duration::from_secs(60)).await
         }
     };
     let Some(call) = call else {
         faults.clear();
         return false;
     };
-    place.nodes[0].kill();
+    test.nodes[0].kill();
     faults.clear();
     drop(gate);
-    place.nodes[0].begin().await;
-    let at = format!("killed {when:?} call {step}, {}", call.method);
-    let done = place.slack.wait(3 * HELD, |workspace| {
+    test.nodes[0].begin().await;
+    let context = format!("killed {when:?} call {step}, {}", call.method);
+    let done = test.slack.wait_for(3 * HELD, |workspace| {
         has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
     });
-    assert!(done.await.is_some(), "{at}: it never ended");
-    let thread = place.slack.thread(seed::GENERAL, &question);
-    let said = answers(&thread);
-    let texts = said.iter().filter(|text| text.contains("Here is")).count();
-    let files: usize = thread.iter().map(|message| message.files.len()).sum();
-    assert_eq!(texts, 1, "{at}: one answer: {thread:#?}");
-    assert_eq!(files, 1, "{at}: one file: {thread:#?}");
+    assert!(done.await.is_some(), "{context}: the question was never done");
+    let thread = test.slack.thread(seed::GENERAL, &question);
+    let replies = answers(&thread);
+    let text_count = replies.iter().filter(|text| text.contains("Here is")).count();
+    let file_count: usize = thread.iter().map(|message| message.files.len()).sum();
+    assert_eq!(text_count, 1, "{context}: one answer: {thread:#?}");
+    assert_eq!(file_count, 1, "{context}: one file: {thread:#?}");
     assert!(
-        said.len() <= 2,
-        "{at}: nothing beside the text and the file: {said:#?}"
+        replies.len() <= 2,
+        "{context}: only the text and the file: {replies:#?}"
     );
     true
 }
 
-async fn killed_everywhere(when: When) {
-    let mut place = Plan::new().start().await;
+async fn killed_everywhere(when: FaultTiming) {
+    let mut test = Plan::new().start().await;
     let mut step = 0;
-    while killed_at(&mut place, None, step, when).await {
+    while killed_at(&mut test, None, step, when).await {
         step += 1;
-        assert!(step < MOST, "an answer has an end");
+        assert!(step < MOST, "too many calls for one answer");
     }
     assert!(
         step >= 6,
@@ -74,20 +74,20 @@ async fn killed_everywhere(when: When) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_any_call_it_answers_exactly_once() {
-    killed_everywhere(When::Before).await;
+    killed_everywhere(FaultTiming::Before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_any_call_had_its_effect_it_answers_exactly_once() {
-    killed_everywhere(When::After).await;
+    killed_everywhere(FaultTiming::After).await;
 }
 
-/// On PostgreSQL, where a restart does not know that nobody else holds what it held.
+/// On PostgreSQL, where a restarted node cannot assume that its former leases are free.
 async fn killed_on_postgres(method: &str, name: &str) {
     let schema = format!("slack_kill_{name}_{}", std::process::id());
-    let plan = Plan::new().nodes(1, &postgres());
-    let mut place = plan.set("store.schema", schema).start().await;
-    let reached = killed_at(&mut place, Some(method), 0, When::After).await;
+    let builder = Plan::new().nodes(1, &postgres_url());
+    let mut test = builder.set("store.schema", schema).start().await;
+    let reached = killed_at(&mut test, Some(method), 0, FaultTiming::After).await;
     assert!(reached, "{method} is called for every answer with a file");
 }
 
@@ -101,96 +101,102 @@ async fn on_postgres_killed_when_its_file_hangs_there_it_answers_exactly_once() 
     killed_on_postgres("files.completeUploadExternal", "file").await;
 }
 
-/// Killed while an answer grows, and nobody has heard that the last addition arrived.
+/// Killed while an answer is streamed, before the response to the last append arrived.
 #[tokio::test(flavor = "multi_thread")]
 async fn on_postgres_killed_while_an_answer_grows_it_is_finished_as_one() {
     let schema = format!("slack_kill_grows_{}", std::process::id());
-    let plan = Plan::new().nodes(1, &postgres());
-    let mut place = plan.set("store.schema", schema).start().await;
-    let faults = place.slack.faults();
-    let mut gate = faults.gate(Some("chat.appendStream"), 0, When::After);
-    let question = place
+    let builder = Plan::new().nodes(1, &postgres_url());
+    let mut test = builder.set("store.schema", schema).start().await;
+    let faults = test.slack.faults();
+    let mut gate = faults.break_point(Some("chat.appendStream"), 0, FaultTiming::After);
+    let question = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone stream 100")
         .unwrap();
-    assert!(gate.reached(HELD).await.is_some(), "it grows");
-    place.nodes[0].kill();
+    assert!(gate.wait_reached(HELD).await.is_some(), "text is appended");
+    test.nodes[0].kill();
     drop(gate);
-    place.nodes[0].begin().await;
-    let done = place.slack.wait(3 * HELD, |workspace| {
+    test.nodes[0].begin().await;
+    let done = test.slack.wait_for(3 * HELD, |workspace| {
         has(workspace.message(seed::GENERAL, &question)?, DONE).then_some(())
     });
-    assert!(done.await.is_some(), "it never ended");
-    let said = answers(&place.slack.thread(seed::GENERAL, &question));
-    assert_eq!(said.len(), 1, "{said:#?}");
-    assert_eq!(said[0].split_whitespace().count(), 100, "{said:#?}");
+    assert!(done.await.is_some(), "the question was never done");
+    let replies = answers(&test.slack.thread(seed::GENERAL, &question));
+    assert_eq!(replies.len(), 1, "{replies:#?}");
+    assert_eq!(replies[0].split_whitespace().count(), 100, "{replies:#?}");
 }
 
-/// Asked to stop in the middle of an answer, it leaves nothing half-posted behind for good.
+/// Stopped in the middle of an answer, it completes the half-posted answer after the restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_in_order_it_ends_well_and_goes_on_afterwards() {
-    let mut place = Plan::new().set("verification.grace", "2s").start().await;
-    let question = place
+    let mut test = Plan::new()
+        .set("verification.shutdown_grace", "2s")
+        .start()
+        .await;
+    let question = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone stream 400")
         .unwrap();
-    place
-        .wait("the first words", |workspace| {
+    test
+        .wait("the first text", |workspace| {
             let thread = workspace.thread(seed::GENERAL, &question);
             (thread.len() > 1).then_some(())
         })
         .await;
-    assert!(place.nodes[0].stop().await, "it ended well");
-    place.nodes[0].begin().await;
-    let thread = place.marked(seed::GENERAL, &question, DONE).await;
-    let said = answers(&thread);
-    assert_eq!(said.len(), 1, "{said:#?}");
-    assert!(said[0].split_whitespace().count() == 400, "{said:#?}");
+    assert!(test.nodes[0].stop().await, "exit status");
+    test.nodes[0].begin().await;
+    let thread = test.marked(seed::GENERAL, &question, DONE).await;
+    let replies = answers(&thread);
+    assert_eq!(replies.len(), 1, "{replies:#?}");
+    assert!(replies[0].split_whitespace().count() == 400, "{replies:#?}");
 }
 
-/// Asked to stop with time enough, it ends what it has begun to say before it goes.
+/// With enough shutdown grace, it finishes the answer before it exits.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_within_the_grace_is_posted_whole_before_the_end() {
-    let mut place = Plan::new().set("verification.grace", "30s").start().await;
-    let question = place
+    let mut test = Plan::new()
+        .set("verification.shutdown_grace", "30s")
+        .start()
+        .await;
+    let question = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone stream 100")
         .unwrap();
-    place
-        .wait("the first words", |workspace| {
+    test
+        .wait("the first text", |workspace| {
             (workspace.thread(seed::GENERAL, &question).len() > 1).then_some(())
         })
         .await;
-    assert!(place.nodes[0].stop().await, "it ended well");
-    let thread = place.slack.thread(seed::GENERAL, &question);
-    let said = answers(&thread);
-    assert_eq!(said.len(), 1, "{said:#?}");
-    assert_eq!(said[0].split_whitespace().count(), 100, "{said:#?}");
-    assert!(has(&thread[0], DONE), "and signed: {thread:#?}");
+    assert!(test.nodes[0].stop().await, "exit status");
+    let thread = test.slack.thread(seed::GENERAL, &question);
+    let replies = answers(&thread);
+    assert_eq!(replies.len(), 1, "{replies:#?}");
+    assert_eq!(replies[0].split_whitespace().count(), 100, "{replies:#?}");
+    assert!(has(&thread[0], DONE), "no done emoji: {thread:#?}");
 }
 
-/// Asked while the zone is down, as Slack's retry finds it later.
+/// Asked while the zone is down: Slack's retry delivers the event after the restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_while_it_was_down_is_answered_when_slack_comes_again() {
-    let mut place = Plan::new()
+    let mut test = Plan::new()
         .slack(|slack| {
             slack.retry_delays = vec![Duration::from_millis(100); 600];
         })
         .start()
         .await;
-    place.nodes[0].kill();
-    let question = place
+    test.nodes[0].kill();
+    let question = test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo still here")
         .unwrap();
-    place
+    test
         .wait("a delivery that failed", |workspace| {
             let mut all = workspace.deliveries();
             all.any(|one| one.outcome == "connection_failed")
                 .then_some(())
         })
         .await;
-    place.nodes[0].begin().await;
-    let thread = place.marked(seed::DM_ALEX, &question, DONE).await;
+    test.nodes[0].begin().await;
+    let thread = test.marked(seed::DM_ALEX, &question, DONE).await;
     assert_eq!(answers(&thread), ["still here"]);
 }

@@ -1,37 +1,39 @@
-//! The place where it happens: an Execution Zone with the `demo` agent, Verification Zones before it, and a
-//! Slack workspace of the test's own.
+//! Slack test fixture: an Execution Zone with the `demo` agent, Verification Zones in front of it, and a Slack
+//! playground workspace for this test alone.
 
-use super::super::soon;
-use super::super::zone::{Process, Setup, Zone, binary, free_port};
+use super::super::within_timeout;
+use super::super::zone_process::{ServerProcess, ZoneBuilder, ZoneProcess, binary, free_port};
 use interzone_edge::Secret;
-use interzone_edge::tls::Trust;
-use interzone_playground::{Message, Mode, Playground, PlaygroundOptions, Workspace};
+use interzone_edge::tls::TrustRoots;
+use interzone_playground::{
+    DeliveryMode, Playground, PlaygroundMessage, PlaygroundOptions, Workspace,
+};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// What requests of this Slack are signed with.
+/// Secret with which the playground signs its requests.
 pub(crate) const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
-/// The token that must never be seen outside.
+/// Bot token, which must not leak.
 pub(crate) const BOT_TOKEN: &str = "xoxb-0000-the-real-thing";
-/// As long as a person would wait at most.
+/// Timeout of every wait in the workspace.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Emoji on a question, and what they mean.
+/// Emoji that the bot puts on a question.
 pub(crate) const RECEIVED: &str = "eyes";
 pub(crate) const DONE: &str = "white_check_mark";
 pub(crate) const FAILED: &str = "x";
 pub(crate) const STOPPED: &str = "octagonal_sign";
 
-/// What is to be set up.
+/// Builder of a [`SlackTest`].
 pub(crate) struct Plan {
-    /// Of the Verification Zones.
+    /// Config of the Verification Zones.
     config: toml::Table,
     store: Option<String>,
     nodes: usize,
     slack: PlaygroundOptions,
-    execution: Setup,
+    execution: ZoneBuilder,
 }
 
 impl Plan {
@@ -58,14 +60,14 @@ impl Plan {
                 signing_secret: Secret::new(SIGNING_SECRET),
                 bot_token: Secret::new(BOT_TOKEN),
                 retry_delays: vec![Duration::ZERO, Duration::from_millis(200)],
-                hang: Duration::from_secs(600),
+                hang_duration: Duration::from_secs(600),
                 ..PlaygroundOptions::default()
             },
-            execution: Setup::new().without_issuer(),
+            execution: ZoneBuilder::new().without_issuer(),
         }
     }
 
-    /// Sets `section.key` of the Verification Zones.
+    /// Sets `section.key` in the config of the Verification Zones.
     pub(crate) fn set(mut self, path: &str, value: impl Into<toml::Value>) -> Self {
         let (section, key) = path.rsplit_once('.').unwrap();
         let mut table = &mut self.config;
@@ -79,7 +81,7 @@ impl Plan {
         self
     }
 
-    /// Removes `section.key` of the Verification Zones.
+    /// Removes `section.key` from the config of the Verification Zones.
     pub(crate) fn unset(mut self, path: &str) -> Self {
         let (section, key) = path.split_once('.').unwrap();
         let table = self.config[section].as_table_mut().unwrap();
@@ -87,53 +89,53 @@ impl Plan {
         self
     }
 
-    /// Removes a whole section of the Verification Zones.
+    /// Removes a section from the config of the Verification Zones.
     pub(crate) fn without(mut self, section: &str) -> Self {
         self.config.remove(section);
         self
     }
 
     /// Changes the Execution Zone.
-    pub(crate) fn execution(mut self, change: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) fn execution(mut self, change: impl FnOnce(ZoneBuilder) -> ZoneBuilder) -> Self {
         self.execution = change(self.execution);
         self
     }
 
-    /// Changes the workspace.
+    /// Changes the playground.
     pub(crate) fn slack(mut self, change: impl FnOnce(&mut PlaygroundOptions)) -> Self {
         change(&mut self.slack);
         self
     }
 
-    /// Several nodes on one store.
+    /// Runs several nodes on one store.
     pub(crate) fn nodes(mut self, nodes: usize, store: &str) -> Self {
         (self.nodes, self.store) = (nodes, Some(store.to_owned()));
         self
     }
 
     pub(crate) async fn start(self) -> Place {
-        let (ground, execution) = self.ground().await;
+        let (launcher, execution) = self.ground().await;
         let options = PlaygroundOptions {
-            trust: Trust::system_and(&[ground.folder.join("ca.pem")]).unwrap(),
-            ..ground.slack.clone()
+            trust: TrustRoots::system_and_files(&[launcher.folder.join("ca.pem")]).unwrap(),
+            ..launcher.slack.clone()
         };
         let slack = Playground::start(options).await.unwrap();
-        let nodes = ground.nodes(&execution, &slack.api_url()).await;
-        let place = Place {
+        let nodes = launcher.nodes(&execution, &slack.api_url()).await;
+        let test = Place {
             nodes,
             slack,
             execution,
         };
-        if !ground.is_socket() {
-            place.send_to(0);
+        if !launcher.is_socket() {
+            test.send_to(0);
         }
-        place
+        test
     }
 
-    /// The Execution Zone, which runs, and all that Verification Zones need before they are started.
-    pub(crate) async fn ground(self) -> (Ground, Zone) {
+    /// Starts the Execution Zone and prepares all that the Verification Zones need to start.
+    pub(crate) async fn ground(self) -> (Ground, ZoneProcess) {
         let execution = self.execution.start().await;
-        let folder = execution.world.folder.path().to_owned();
+        let folder = execution.env.folder.path().to_owned();
         let added = Command::new(binary())
             .args(["client", "add", "--id", "verification"])
             .args(["--name", "the other zone", "--secret-file", "secret.txt"])
@@ -148,18 +150,18 @@ impl Plan {
         fs::write(folder.join("app.txt"), self.slack.app_token.expose()).unwrap();
         fs::write(folder.join("client.txt"), self.slack.client_secret.expose()).unwrap();
         fs::write(folder.join("token.key"), "5a".repeat(32)).unwrap();
-        let ground = Ground {
+        let launcher = Ground {
             folder,
             config: self.config,
             store: self.store,
             count: self.nodes,
             slack: self.slack,
         };
-        (ground, execution)
+        (launcher, execution)
     }
 }
 
-/// Where Verification Zones can be started.
+/// Launcher of the Verification Zones.
 pub(crate) struct Ground {
     pub(crate) folder: PathBuf,
     config: toml::Table,
@@ -170,11 +172,11 @@ pub(crate) struct Ground {
 
 impl Ground {
     fn is_socket(&self) -> bool {
-        self.slack.mode == Mode::Socket
+        self.slack.mode == DeliveryMode::Socket
     }
 
-    /// Starts the Verification Zones, with the API of a Slack that is there.
-    pub(crate) async fn nodes(&self, execution: &Zone, api: &str) -> Vec<Node> {
+    /// Starts the Verification Zones against the Slack API at this URL.
+    pub(crate) async fn nodes(&self, execution: &ZoneProcess, api: &str) -> Vec<Node> {
         let mut nodes = Vec::new();
         for number in 0..self.count {
             let port = free_port();
@@ -182,7 +184,7 @@ impl Ground {
             let url = format!("https://localhost:{port}");
             let store = self.store.clone();
             let store = store.unwrap_or_else(|| "sqlite:verification.db".to_owned());
-            let around = format!(
+            let zone_config = format!(
                 r#"
                 store.url = "{store}"
                 tls = {{ cert = "cert.pem", key = "key.pem", trust = ["ca.pem"] }}
@@ -199,7 +201,7 @@ impl Ground {
                 "#,
                 execution = execution.url,
             );
-            merge(&mut config, around.parse().unwrap());
+            merge(&mut config, zone_config.parse().unwrap());
             if self.is_socket() {
                 config["slack"]["mode"] = "socket".into();
             }
@@ -218,7 +220,7 @@ impl Ground {
     }
 }
 
-/// What is set in the one wins over nothing in the other; nobody sets a key twice.
+/// Adds the entries of `more` to `config`, recursively. Existing values win.
 fn merge(config: &mut toml::Table, more: toml::Table) {
     for (key, value) in more {
         match (config.get_mut(&key), value) {
@@ -231,63 +233,63 @@ fn merge(config: &mut toml::Table, more: toml::Table) {
     }
 }
 
-/// A Verification Zone's process.
+/// Process of a Verification Zone.
 pub(crate) struct Node {
     pub(crate) url: String,
     pub(crate) config: PathBuf,
     folder: PathBuf,
-    process: Option<Process>,
+    process: Option<ServerProcess>,
 }
 
 impl Node {
-    /// Starts it, or starts it again.
+    /// Starts or restarts the process.
     pub(crate) async fn begin(&mut self) {
-        assert!(self.process.is_none(), "it runs already");
-        let (process, ready) = Process::start("verify", &self.config, &self.folder);
+        assert!(self.process.is_none(), "the zone is already running");
+        let (process, ready) = ServerProcess::start("verification", &self.config, &self.folder);
         self.process = Some(process);
-        let line = soon("the line that says that it serves", ready).await;
+        let line = within_timeout("the startup line", ready).await;
         let line = line.unwrap_or_else(|_| {
-            let printed = self.process.as_ref().unwrap().printed();
-            panic!("it ended before it was ready: {printed}")
+            let printed = self.process.as_ref().unwrap().output();
+            panic!("the zone exited before it was ready: {printed}")
         });
         assert!(line.contains("ready"), "{line}");
     }
 
-    /// Ends it without a warning.
+    /// Kills the process (SIGKILL).
     pub(crate) fn kill(&mut self) {
         let mut process = self.process.take().unwrap();
         process.child.kill().unwrap();
         process.child.wait().unwrap();
     }
 
-    /// Asks it to stop, and gives whether it said that all went well.
+    /// Stops the process (SIGTERM) and returns true if it exited with success.
     pub(crate) async fn stop(&mut self) -> bool {
         let mut process = self.process.take().unwrap();
         let pid = process.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
         assert!(sent.success(), "the signal was sent");
         let ended = tokio::task::spawn_blocking(move || process.child.wait().unwrap());
-        soon("its end", ended).await.unwrap().success()
+        within_timeout("the zone to exit", ended).await.unwrap().success()
     }
 
-    /// All that it has printed so far.
+    /// Returns everything printed so far.
     pub(crate) fn log(&self) -> String {
         self.process
             .as_ref()
-            .map_or_else(String::new, Process::printed)
+            .map_or_else(String::new, ServerProcess::output)
     }
 }
 
-/// Everything, running.
+/// Both zones and the Slack playground, running.
 pub(crate) struct Place {
-    // The zones go first, so that they do not see the rest go.
+    // Dropped first, so that the Verification Zones do not see their peers go.
     pub(crate) nodes: Vec<Node>,
     pub(crate) slack: Playground,
-    pub(crate) execution: Zone,
+    pub(crate) execution: ZoneProcess,
 }
 
 impl Place {
-    /// Slack sends what happens to this node from now on.
+    /// Directs Slack's events and interactions to this node from now on.
     pub(crate) fn send_to(&self, node: usize) {
         let url = &self.nodes[node].url;
         let (events, interactions) = (
@@ -297,20 +299,25 @@ impl Place {
         self.slack.send_to(&events, &interactions).unwrap();
     }
 
-    /// Waits for something in the workspace.
+    /// Waits until `find` returns a value from the workspace.
     pub(crate) async fn wait<T>(&self, what: &str, find: impl FnMut(&Workspace) -> Option<T>) -> T {
-        match self.slack.wait(PATIENCE, find).await {
+        match self.slack.wait_for(PATIENCE, find).await {
             Some(found) => found,
             None => panic!(
-                "{what}: never came; the calls were {:#?}, and what was delivered {:#?}",
-                self.slack.look(calls),
-                self.slack.look(delivered)
+                "timed out: {what}; API calls: {:#?}, deliveries: {:#?}",
+                self.slack.inspect(calls),
+                self.slack.inspect(delivered)
             ),
         }
     }
 
-    /// Waits until a question carries this emoji of ours, and gives the thread.
-    pub(crate) async fn marked(&self, channel: &str, ts: &str, emoji: &str) -> Vec<Message> {
+    /// Waits until a question has this emoji of the bot, and returns the thread.
+    pub(crate) async fn marked(
+        &self,
+        channel: &str,
+        ts: &str,
+        emoji: &str,
+    ) -> Vec<PlaygroundMessage> {
         self.wait(&format!("{emoji} on the question"), |workspace| {
             has(workspace.message(channel, ts)?, emoji).then_some(())
         })
@@ -318,49 +325,54 @@ impl Place {
         self.slack.thread(channel, ts)
     }
 
-    /// Asks, and waits for the end of the answer.
-    pub(crate) async fn ask(&self, user: &str, channel: &str, text: &str) -> Vec<Message> {
+    /// Posts a question, waits until it is done, and returns the thread.
+    pub(crate) async fn ask(
+        &self,
+        user: &str,
+        channel: &str,
+        text: &str,
+    ) -> Vec<PlaygroundMessage> {
         let ts = self.slack.post(user, channel, text).unwrap();
         self.marked(channel, &ts, DONE).await
     }
 
-    /// Waits until somebody is told something that nobody else sees.
-    pub(crate) async fn whispered(&self, user: &str) -> Message {
-        self.wait("a word for one person", |workspace| {
-            let to = |message: &&Message| message.only_for.as_deref() == Some(user);
-            workspace.ephemerals().find(to).cloned()
+    /// Waits for an ephemeral message to this user.
+    pub(crate) async fn whispered(&self, user: &str) -> PlaygroundMessage {
+        self.wait("an ephemeral message", |workspace| {
+            let for_user = |message: &&PlaygroundMessage| message.visible_to.as_deref() == Some(user);
+            workspace.ephemerals().find(for_user).cloned()
         })
         .await
     }
 }
 
-/// Whether a message carries an emoji of the bot.
-pub(crate) fn has(message: &Message, emoji: &str) -> bool {
+/// Returns true if a message has this emoji of the bot.
+pub(crate) fn has(message: &PlaygroundMessage, emoji: &str) -> bool {
     let mut reactions = message.reactions.iter();
     reactions.any(|one| one.name == emoji && one.users.iter().any(|user| user == "U0INTERZONE"))
 }
 
-/// What the bot said in a thread, as a person reads it.
-pub(crate) fn answers(thread: &[Message]) -> Vec<String> {
+/// Returns the displayed text of the bot's messages in a thread.
+pub(crate) fn answers(thread: &[PlaygroundMessage]) -> Vec<String> {
     let ours = thread
         .iter()
         .filter(|message| message.user == "U0INTERZONE");
-    ours.map(Message::shown).collect()
+    ours.map(PlaygroundMessage::displayed_text).collect()
 }
 
-/// What was delivered so far, one line each.
+/// Formats the deliveries so far, one line each.
 fn delivered(workspace: &Workspace) -> Vec<String> {
-    let line = |one: &interzone_playground::Delivery| {
+    let line = |one: &interzone_playground::EventDelivery| {
         format!(
             "{} {} {} {:?}",
-            one.kind, one.attempt, one.outcome, one.took
+            one.kind, one.attempt, one.outcome, one.duration
         )
     };
     workspace.deliveries().map(line).collect()
 }
 
-/// The calls so far, one line each.
+/// Formats the API calls so far, one line each.
 pub(crate) fn calls(workspace: &Workspace) -> Vec<String> {
-    let line = |call: &interzone_playground::Call| format!("{} {}", call.method, call.answer);
+    let line = |call: &interzone_playground::ApiCall| format!("{} {}", call.method, call.outcome);
     workspace.calls().map(line).collect()
 }

@@ -1,12 +1,12 @@
-//! Whether a line takes as long as it is, whatever signs it is made of.
+//! Tests that inline conversion takes linear time for any input.
 
 use super::*;
-use crate::reply::looked::looks_of;
+use crate::reply::complexity_probe::count_scanned_bytes;
 
 #[test]
-fn a_line_of_signs_that_open_and_never_close_is_looked_at_a_few_times() {
-    // Each level of emphasis may look for each of the six markers, for code, and for what links need.
-    let most = (DEEPEST + 1) * 20;
+fn unclosed_delimiters_take_linear_time() {
+    // Each level of emphasis may search for the six markers, for code, and for link delimiters.
+    let max_scans_per_byte = (MAX_EMPHASIS_DEPTH + 1) * 20;
     let length = 20_000;
     for piece in [
         "*a ",
@@ -55,8 +55,11 @@ fn a_line_of_signs_that_open_and_never_close_is_looked_at_a_few_times() {
         "> *a ",
     ] {
         let line = piece.repeat(length / piece.len());
-        let seen = looks_of(|| convert(&line));
-        assert!(seen <= most * line.len(), "{piece}: {seen}");
+        let scanned = count_scanned_bytes(|| convert(&line));
+        assert!(
+            scanned <= max_scans_per_byte * line.len(),
+            "{piece}: {scanned}"
+        );
     }
     for (open, between, close) in [
         ("<http://", "", " >"),
@@ -71,11 +74,17 @@ fn a_line_of_signs_that_open_and_never_close_is_looked_at_a_few_times() {
     ] {
         let times = length / open.len();
         let line = format!("{}{}{close}", open.repeat(times), between.repeat(times));
-        let seen = looks_of(|| convert(&line));
-        assert!(seen <= most * line.len(), "{open}{between}{close}: {seen}");
+        let scanned = count_scanned_bytes(|| convert(&line));
+        assert!(
+            scanned <= max_scans_per_byte * line.len(),
+            "{open}{between}{close}: {scanned}"
+        );
     }
-    // Runs of backticks of all lengths, none of which comes twice.
+    // Runs of backticks of distinct lengths.
     let runs: String = (1..300).map(|length| "`".repeat(length) + " ").collect();
-    let seen = looks_of(|| convert(&runs));
-    assert!(seen <= most * runs.len(), "backticks: {seen}");
+    let scanned = count_scanned_bytes(|| convert(&runs));
+    assert!(
+        scanned <= max_scans_per_byte * runs.len(),
+        "backticks: {scanned}"
+    );
 }

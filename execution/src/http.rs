@@ -1,0 +1,70 @@
+//! HTTP routes of the Execution Zone.
+
+mod agentcore;
+mod call_stream;
+mod card;
+mod jsonrpc;
+mod open_watch;
+mod ops;
+mod response;
+mod watch_limit;
+mod watch_sse;
+mod watch_ws;
+
+pub use agentcore::{AgentCore, AgentCoreOptions};
+pub use ops::OPERATE_SCOPE;
+pub use response::listener_rejection;
+pub(crate) use watch_limit::WatchLimiter;
+
+use crate::state::ExecutionState;
+use axum::Router;
+use axum::routing::{any, get};
+use interzone_edge::listener::{IncomingRequest, Peer, ResponseFuture};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Serves calls to `/jsonrpc`, by far the busiest endpoint, without going through the axum router.
+pub fn jsonrpc_fast_path(
+    zone: Arc<ExecutionState>,
+) -> impl Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
++ Send
++ Sync
++ 'static {
+    move |request, peer| {
+        if !matches!(request.uri().path(), "/jsonrpc" | "/rpc") {
+            return ControlFlow::Continue(request);
+        }
+        let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
+        let sender = request.body().upload().cloned();
+        let answer =
+            jsonrpc::serve_request(zone, request, Some(peer), sender, response::JSONRPC_PATH);
+        ControlFlow::Break(Box::pin(answer))
+    }
+}
+
+/// Router with every endpoint of the zone.
+pub fn router(zone: Arc<ExecutionState>) -> Router {
+    let issuer = zone.issuer.clone();
+    let routes = Router::new()
+        .route("/jsonrpc", any(jsonrpc::endpoint))
+        .route("/rpc", any(jsonrpc::endpoint))
+        .route("/tasks/{id}/events", get(watch_sse::tasks_events))
+        .route("/streams/{id}/events", get(watch_sse::streams_events))
+        .route("/streams/{id}", get(watch_ws::streams_socket))
+        .route("/.well-known/agent.json", get(card::agent_card))
+        .route(
+            "/.well-known/oauth-protected-resource",
+            get(card::protected_resource),
+        )
+        .route("/health", get(ops::health))
+        .route("/healthz", get(ops::healthz))
+        .route("/readyz", get(ops::readyz))
+        .route("/metrics", get(ops::metrics))
+        .method_not_allowed_fallback(response::method_not_allowed)
+        .with_state(zone);
+    match issuer {
+        Some(issuer) => routes.merge(issuer),
+        None => routes,
+    }
+    .fallback(response::not_found)
+}

@@ -1,0 +1,350 @@
+//! `POST /jsonrpc`: the call endpoint. Checks the HTTP method, the body size and the media type before the
+//! body is parsed. Admission control happens earlier, in the listener.
+
+use super::response::JSONRPC_PATH;
+use super::{call_stream, response};
+use crate::rpc::body::ResponseBody;
+use crate::rpc::errors::{self, WireError};
+use crate::rpc::{self, AuthenticatedCaller, RequestMeta, RpcResponse};
+use crate::state::ExecutionState;
+use axum::BoxError;
+use axum::body::HttpBody as Body;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use interzone_edge::body::{self, BodyError, BodyReader};
+use interzone_edge::budget::{Reservation, ShareKey};
+use interzone_edge::listener::{Peer, PendingUpload};
+use interzone_edge::request_context::{
+    CORRELATION_HEADER, CorrelationId, TRACEPARENT, TraceParent,
+};
+use interzone_edge::telemetry;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tracing::{Instrument, Level};
+
+/// A readable request body, boxed or as the connection provides it.
+pub(super) trait ReadableBody:
+    Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
+{
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> ReadableBody for B {}
+
+pub(super) async fn endpoint(
+    State(zone): State<Arc<ExecutionState>>,
+    request: axum::extract::Request,
+) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let sender = request.extensions().get::<PendingUpload>().cloned();
+    serve_request(zone, request, peer, sender, JSONRPC_PATH).await
+}
+
+pub(super) fn serve_request<B: ReadableBody>(
+    zone: Arc<ExecutionState>,
+    request: Request<B>,
+    peer: Option<Arc<Peer>>,
+    sender: Option<PendingUpload>,
+    endpoint: &'static str,
+) -> impl Future<Output = Response> + Send {
+    // Unused parts are dropped before the future is created: captured values enlarge it and move with it.
+    let (
+        Parts {
+            method, headers, ..
+        },
+        body,
+    ) = request.into_parts();
+    async move {
+        let scan = HeaderScan::new(&headers);
+        let meta = RequestMeta {
+            correlation: CorrelationId::from_header(scan.correlation),
+            peer,
+            received_at: Instant::now(),
+            accepts_sse: scan.accepts_sse,
+            trace: scan
+                .has_traceparent
+                .then(|| TraceParent::from_headers(&headers))
+                .flatten(),
+            endpoint,
+        };
+        let media_type_error = scan.media_type_error();
+        if method != Method::POST {
+            return response::method_not_allowed_with("POST", &meta);
+        }
+        let body = (body, sender);
+        let mut response = pin!(with_tracing(&zone, &headers, media_type_error, body, &meta));
+        // Marks everything logged meanwhile with the correlation id.
+        poll_fn(|cx| {
+            let _mark = telemetry::enter_correlation(&meta.correlation);
+            response.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+async fn with_tracing<B: ReadableBody>(
+    zone: &Arc<ExecutionState>,
+    headers: &HeaderMap,
+    media_type_error: MediaTypeError,
+    body: (B, Option<PendingUpload>),
+    meta: &RequestMeta,
+) -> Response {
+    // A span costs more than many a response, so none is created unless it is exported or logged.
+    if !telemetry::tracing_enabled() && !tracing::enabled!(Level::DEBUG) {
+        let mut response = handle(zone, headers, media_type_error, body, meta).await;
+        if let Some(parent) = &meta.trace {
+            parent.child().inject(response.headers_mut());
+        }
+        return response;
+    }
+    Box::pin(in_span(zone, headers, media_type_error, body, meta)).await
+}
+
+/// Handles the request inside a tracing span.
+async fn in_span<B: ReadableBody>(
+    zone: &Arc<ExecutionState>,
+    headers: &HeaderMap,
+    media_type_error: MediaTypeError,
+    body: (B, Option<PendingUpload>),
+    meta: &RequestMeta,
+) -> Response {
+    let span = tracing::info_span!("request", correlation = %meta.correlation);
+    if let Some(parent) = &meta.trace {
+        telemetry::set_remote_parent(&span, parent);
+    }
+    let mut response = handle(zone, headers, media_type_error, body, meta)
+        .instrument(span.clone())
+        .await;
+    if let Some(parent) = &meta.trace {
+        telemetry::current_context(&span)
+            .unwrap_or_else(|| parent.child())
+            .inject(response.headers_mut());
+    }
+    response
+}
+
+async fn handle<B: ReadableBody>(
+    zone: &Arc<ExecutionState>,
+    headers: &HeaderMap,
+    media_type_error: MediaTypeError,
+    body: (B, Option<PendingUpload>),
+    meta: &RequestMeta,
+) -> Response {
+    if let Some(reason) = media_type_error
+        && content_length(headers).is_none_or(|size| size <= zone.limits.body_bytes)
+    {
+        zone.metrics.record_rejected("media_type");
+        let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason, "media_type");
+        return response::error_response(&error, meta);
+    }
+    // Body memory stays reserved until the response is built, even if the bytes are freed earlier.
+    let (bytes, _reservation) = match read_body(zone, headers, body, meta).await {
+        Ok(read) => read,
+        Err(response) => return *response,
+    };
+    let request_size = bytes.len();
+    let mut reply = rpc::serve(zone, bytes, headers, meta).await;
+    if let Some((stream, Some(caller))) = reply.stream.take() {
+        return call_stream::sse_response(zone, *stream, caller, &reply, meta);
+    }
+    let Some(mut body) = reply.body.take() else {
+        return response::rpc_response(&reply, None, zone.always_200, meta);
+    };
+    let mut reserved = body.take_reservation();
+    let single = body.into_single().map(|single| {
+        body::reserve_response_within(
+            single,
+            request_size,
+            &zone.limits,
+            &reply.share,
+            &mut reserved,
+        )
+    });
+    match single {
+        Ok(Ok(body)) => response::rpc_response(&reply, Some(body.into()), zone.always_200, meta),
+        Ok(Err(error)) => body_rejection(zone, &error, meta),
+        Err(large) => chunked_response(zone, &reply, large, &mut reserved, meta),
+    }
+}
+
+/// Reads the body, or returns the response that rejects it. The caller of a body over 64 KiB is
+/// authenticated before the remainder is read, and the remainder counts against the caller's share.
+async fn read_body<B: ReadableBody>(
+    zone: &ExecutionState,
+    headers: &HeaderMap,
+    (body, sender): (B, Option<PendingUpload>),
+    meta: &RequestMeta,
+) -> Result<(Bytes, Option<Reservation>), Box<Response>> {
+    let peer = meta.peer.as_deref();
+    let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
+    let mut reader = BodyReader::new(body, headers, &zone.limits, key, sender);
+    let reject = |error: BodyError| Box::new(body_rejection(zone, &error, meta));
+    if let Err(error) = reader.check_size() {
+        reader.drain();
+        return Err(reject(error));
+    }
+    // Many clients of this address are sending. A caller that can be told apart from them must not suffer for
+    // it. An invalid token is reported later, in the normal order of checks.
+    if reader.is_address_crowded()
+        && let Ok(identity) = Box::pin(AuthenticatedCaller::identify(zone, headers, peer)).await
+    {
+        reader
+            .set_authenticated(&identity.principal)
+            .map_err(reject)?;
+    }
+    let read = match reader.read_start().await {
+        Ok(true) => return Ok(reader.finish()),
+        Ok(false) => match Box::pin(AuthenticatedCaller::authenticate(zone, headers, peer)).await {
+            Ok(caller) => match reader.set_authenticated(&caller.identity.principal) {
+                Ok(()) => reader.read_remaining().await,
+                full => full,
+            },
+            Err(error) => {
+                reader.drain();
+                return Err(Box::new(unauthenticated(zone, *error, meta)));
+            }
+        },
+        Err(error) => Err(error),
+    };
+    match read {
+        Ok(()) => Ok(reader.finish()),
+        Err(error) => {
+            if matches!(error, BodyError::TooLarge { .. } | BodyError::MemoryLimit) {
+                reader.drain();
+            }
+            Err(reject(error))
+        }
+    }
+}
+
+/// Builds the response to a body that is not read because its caller could not be authenticated.
+fn unauthenticated(zone: &ExecutionState, error: WireError, meta: &RequestMeta) -> Response {
+    let mut reply = rpc::unauthenticated_unread(error);
+    let body = reply.body.take().map(ResponseBody::concat);
+    response::rpc_response(&reply, body.map(Into::into), zone.always_200, meta)
+}
+
+/// Builds a response with spliced large content.
+fn chunked_response(
+    zone: &ExecutionState,
+    reply: &RpcResponse,
+    body: ResponseBody,
+    reserved: &mut Option<Reservation>,
+    meta: &RequestMeta,
+) -> Response {
+    match response::chunked(body.into_chunks(), &zone.limits, &reply.share, reserved) {
+        Ok((body, size)) => {
+            let mut response = response::rpc_response(reply, Some(body), zone.always_200, meta);
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(size));
+            response
+        }
+        Err(error) => body_rejection(zone, &error, meta),
+    }
+}
+
+fn body_rejection(zone: &ExecutionState, error: &BodyError, meta: &RequestMeta) -> Response {
+    let error = body_error(error);
+    zone.metrics.record_rejected(error.label);
+    response::error_response(&error, meta)
+}
+
+/// Reason why the media type or encoding of the body is not supported, if it is not.
+type MediaTypeError = Option<&'static str>;
+
+/// Request headers that matter for a call, collected in one pass: there are few headers, so a pass over all
+/// of them costs less than a lookup of each by name.
+#[derive(Default)]
+struct HeaderScan<'h> {
+    /// Correlation id, not validated.
+    correlation: Option<&'h HeaderValue>,
+    /// True if there is a `traceparent`, valid or not.
+    has_traceparent: bool,
+    /// Number of `Content-Type` headers, and if the last is JSON.
+    content_types: usize,
+    is_json: bool,
+    /// True if the body is encoded, by the first `Content-Encoding`.
+    is_encoded: Option<bool>,
+    /// True if the client accepts server-sent events.
+    accepts_sse: bool,
+}
+
+impl<'h> HeaderScan<'h> {
+    fn new(headers: &'h HeaderMap) -> Self {
+        let mut scan = Self::default();
+        for (name, value) in headers {
+            if *name == CONTENT_TYPE {
+                scan.content_types += 1;
+                scan.is_json = is_json(value);
+            } else if *name == ACCEPT {
+                scan.accepts_sse |= accepts_sse(value);
+            } else if *name == CONTENT_ENCODING {
+                let is_identity = value.as_bytes().eq_ignore_ascii_case(b"identity");
+                scan.is_encoded = scan.is_encoded.or(Some(!is_identity));
+            } else if *name == CORRELATION_HEADER {
+                scan.correlation = scan.correlation.or(Some(value));
+            } else if *name == TRACEPARENT {
+                scan.has_traceparent = true;
+            }
+        }
+        scan
+    }
+
+    /// Returns the reason if the body is not JSON or is encoded.
+    fn media_type_error(&self) -> MediaTypeError {
+        if self.content_types != 1 || !self.is_json {
+            return Some("Content-Type must be application/json");
+        }
+        let is_encoded = self.is_encoded.unwrap_or(false);
+        is_encoded.then_some("Content-Encoding is not supported; send the body unencoded")
+    }
+}
+
+/// True for `application/json` with any parameters.
+fn is_json(value: &HeaderValue) -> bool {
+    let media_type = value.as_bytes().split(|byte| *byte == b';').next();
+    media_type.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
+}
+
+/// True if `text/event-stream` is among the accepted media ranges.
+fn accepts_sse(value: &HeaderValue) -> bool {
+    let ranges = value.to_str().unwrap_or_default().split(',');
+    ranges.into_iter().any(|range| {
+        let media_type = range.split(';').next().unwrap_or_default().trim();
+        let is_excluded = range.split(';').skip(1).any(|parameter| {
+            let weight = parameter.trim().strip_prefix("q=");
+            weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0_f32))
+        });
+        media_type.eq_ignore_ascii_case("text/event-stream") && !is_excluded
+    })
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn body_error(error: &BodyError) -> WireError {
+    match error {
+        BodyError::TooLarge { limit } => errors::transport(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body may have at most {limit} bytes"),
+            "too_large",
+        ),
+        BodyError::MemoryLimit => errors::unavailable("memory_limit"),
+        BodyError::TooSlow { .. } => errors::transport(
+            StatusCode::REQUEST_TIMEOUT,
+            "The body arrived too slowly",
+            "too_slow",
+        ),
+        BodyError::Incomplete(_) => errors::transport(
+            StatusCode::BAD_REQUEST,
+            "The body ended early",
+            "broken_body",
+        ),
+    }
+}

@@ -1,0 +1,43 @@
+//! Files of the chat page, embedded in the program.
+
+use super::error_response;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+
+/// Content security policy: no external or inline content, no framing. Images are shown from blobs, so that no upload
+/// has a URL at which it could be opened as a page.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+pub(super) fn page_file(path: &str) -> Response {
+    let (content_type, text) = match path {
+        "/" => ("text/html", include_str!("../page/playground.html")),
+        "/playground.css" => ("text/css", include_str!("../page/playground.css")),
+        "/compose.js" => ("text/javascript", include_str!("../page/compose.js")),
+        "/draw.js" => ("text/javascript", include_str!("../page/draw.js")),
+        "/frame.js" => ("text/javascript", include_str!("../page/frame.js")),
+        "/icons.js" => ("text/javascript", include_str!("../page/icons.js")),
+        "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
+        // Browsers request the second for responses that are not the page, such as errors.
+        "/icon.svg" | "/favicon.ico" => ("image/svg+xml", include_str!("../page/icon.svg")),
+        "/preview.js" => ("text/javascript", include_str!("../page/preview.js")),
+        "/scan.js" => ("text/javascript", include_str!("../page/scan.js")),
+        "/state.js" => ("text/javascript", include_str!("../page/state.js")),
+        "/theme.js" => ("text/javascript", include_str!("../page/theme.js")),
+        "/welcome.js" => ("text/javascript", include_str!("../page/welcome.js")),
+        "/words.js" => ("text/javascript", include_str!("../page/words.js")),
+        "/markdown.js" => ("text/javascript", include_str!("../page/markdown.js")),
+        _ => return error_response(StatusCode::NOT_FOUND, "not found"),
+    };
+    let headers = [
+        (CONTENT_TYPE, format!("{content_type}; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY.to_owned()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (REFERRER_POLICY, "no-referrer".to_owned()),
+        (CACHE_CONTROL, "no-cache".to_owned()),
+    ];
+    (headers, text).into_response()
+}

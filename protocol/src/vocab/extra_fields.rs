@@ -1,0 +1,195 @@
+//! Unknown fields of a JSON object, kept so that they survive a round trip; serde helpers.
+
+use super::VerbatimJson;
+use interzone_jsonrpc::write_string;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Unknown fields in the order in which they were sent.
+///
+/// ```
+/// use interzone_protocol::vocab::Part;
+///
+/// let part: Part = serde_json::from_str(r#"{"type":"ImagePart","width":640,"alt":"a cat"}"#)?;
+/// assert_eq!(part.extra().get("width").map(|json| json.as_str()), Some("640"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtraFields(Vec<(Box<str>, VerbatimJson)>);
+
+impl ExtraFields {
+    /// The value of a field; the last one if it occurs twice.
+    pub fn get(&self, name: &str) -> Option<&VerbatimJson> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(field, _)| **field == *name)
+            .map(|(_, value)| value)
+    }
+
+    /// Iterates over all fields.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &VerbatimJson)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// Returns true if there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets a field unknown to the containing type. Called only by builders, which have checked the name.
+    pub(super) fn set(&mut self, name: &str, value: VerbatimJson) {
+        match self.0.iter_mut().find(|(field, _)| **field == *name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.into(), value)),
+        }
+    }
+
+    /// Removes all occurrences of a field.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.retain(|(field, _)| **field != *name);
+    }
+
+    /// Reads the next map value into an unknown field.
+    pub(super) fn read_field<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &str,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
+        self.0.push((name.into(), map.next_value()?));
+        Ok(())
+    }
+
+    /// Serializes all fields as map entries.
+    pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.0
+            .iter()
+            .try_for_each(|(name, value)| map.serialize_entry(&**name, value))
+    }
+
+    /// Appends all fields as JSON text, each with a leading comma.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.0 {
+            out.push(b',');
+            write_string(name, out);
+            out.push(b':');
+            out.extend_from_slice(value.as_str().as_bytes());
+        }
+    }
+}
+
+/// Name of a field as sent; copied only if it contains an escape.
+pub(super) struct FieldName<'a>(pub(super) Cow<'a, str>);
+
+/// Hand-written because serde's newtype derive hides the field name from the path in error messages.
+impl<'de> Deserialize<'de> for FieldName<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FieldNameVisitor;
+        impl<'de> Visitor<'de> for FieldNameVisitor {
+            type Value = FieldName<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<FieldName<'de>, E> {
+                Ok(FieldName(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<FieldName<'de>, E> {
+                Ok(FieldName(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(FieldNameVisitor)
+    }
+}
+
+/// A known field while an object is read: allowed once, and `null` counts as absent.
+pub(super) struct FieldSlot<T> {
+    name: &'static str,
+    is_present: bool,
+    value: Option<T>,
+}
+
+impl<'de, T: Deserialize<'de>> FieldSlot<T> {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            is_present: false,
+            value: None,
+        }
+    }
+
+    /// Reads the field's value.
+    pub(super) fn fill<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        if self.is_present {
+            return Err(A::Error::duplicate_field(self.name));
+        }
+        self.is_present = true;
+        self.value = map.next_value()?;
+        Ok(())
+    }
+
+    pub(super) fn optional(self) -> Option<T> {
+        self.value
+    }
+
+    pub(super) fn required<E: serde::de::Error>(self) -> Result<T, E> {
+        self.value.ok_or_else(|| E::missing_field(self.name))
+    }
+}
+
+/// Serializes a field if it is present; an absent one is never sent as `null`.
+pub(super) fn serialize_some<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &'static str,
+    value: Option<&T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, value),
+        None => Ok(()),
+    }
+}
+
+/// Appends a present field as JSON text; `name` includes the comma, the quotes and the colon.
+pub(super) fn write_some<T: Serialize>(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    value: Option<&T>,
+) -> Result<(), serde_json::Error> {
+    match value {
+        Some(value) => {
+            out.extend_from_slice(name);
+            serde_json::to_writer(out, value)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Appends a present field whose value is already JSON text.
+pub(super) fn write_raw(out: &mut Vec<u8>, name: &[u8], value: Option<&VerbatimJson>) {
+    if let Some(value) = value {
+        out.extend_from_slice(name);
+        out.extend_from_slice(value.as_str().as_bytes());
+    }
+}
+
+/// Appends values as a JSON array.
+pub(crate) fn write_array<T>(
+    out: &mut Vec<u8>,
+    values: &[T],
+    mut write: impl FnMut(&T, &mut Vec<u8>) -> Result<(), serde_json::Error>,
+) -> Result<(), serde_json::Error> {
+    out.push(b'[');
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(value, out)?;
+    }
+    out.push(b']');
+    Ok(())
+}

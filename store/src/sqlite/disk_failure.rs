@@ -1,0 +1,107 @@
+//! Disk failure: the store rejects all further writes, and the process is told to end.
+//!
+//! After a failed sync (fsync), the system may have dropped the data and still report success at the next sync, so
+//! nothing that this process knows of its files is reliable. The next start is reliable: it reads the write-ahead log,
+//! which contains everything that was acknowledged, and checkpoints all of it.
+
+use super::lock::PROBE_SUFFIX;
+use crate::backup::append_suffix;
+use rusqlite::ffi::{
+    SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE,
+};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Health of the disk that holds a database.
+#[derive(Clone)]
+pub(super) struct DiskHealth {
+    /// File next to the database that is written to test the disk.
+    probe_path: PathBuf,
+    failure: Arc<watch::Sender<Option<String>>>,
+}
+
+impl DiskHealth {
+    /// Health of the disk that holds this database.
+    pub(super) fn new(database: &Path) -> Self {
+        Self {
+            probe_path: append_suffix(database, PROBE_SUFFIX),
+            failure: Arc::new(watch::Sender::new(None)),
+        }
+    }
+
+    /// Reports a failure. The first reason stays.
+    pub(super) fn fail(&self, reason: &str) {
+        let is_first = self.failure.send_if_modified(|current| {
+            let is_first = current.is_none();
+            current.get_or_insert_with(|| reason.to_owned());
+            is_first
+        });
+        if is_first {
+            tracing::error!(reason, "disk failed, store rejects further writes");
+        }
+    }
+
+    /// Waits for a failure and returns its reason.
+    pub(super) fn wait_for_failure(&self) -> impl Future<Output = String> + Send + use<> {
+        let mut failure = self.failure.subscribe();
+        async move {
+            let reason = failure.wait_for(Option::is_some).await;
+            match reason.ok().and_then(|reason| reason.clone()) {
+                Some(reason) => reason,
+                // The store was closed, so no failure will be reported.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns true if an error of a commit or checkpoint means that the disk has failed. A full disk has not
+    /// failed.
+    pub(super) fn is_disk_failure(&self, error: &rusqlite::Error) -> bool {
+        let rusqlite::Error::SqliteFailure(code, _) = error else {
+            return false;
+        };
+        match code.extended_code {
+            SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC | SQLITE_IOERR_TRUNCATE => true,
+            // A failed write leaves nothing behind. It may also be due to a file size limit.
+            SQLITE_IOERR_WRITE => match interzone_wal::take_write_error() {
+                Some(kind) => !is_out_of_space(kind),
+                // It was a write to the database, whose cause is unknown, so a probe file is tried.
+                None => self.probe_fails(),
+            },
+            _ => false,
+        }
+    }
+
+    fn probe_fails(&self) -> bool {
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&self.probe_path)?;
+            file.write_all(&[0; 4096])?;
+            file.sync_all()?;
+            std::fs::remove_file(&self.probe_path)
+        };
+        match write().map_err(|error| error.kind()) {
+            Ok(()) => false,
+            Err(kind) if is_out_of_space(kind) => false,
+            Err(kind) => {
+                tracing::error!(%kind, "disk probe failed");
+                true
+            }
+        }
+    }
+}
+
+/// Returns true if the write may succeed after space is freed or a limit is raised.
+const fn is_out_of_space(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
+}
