@@ -83,7 +83,7 @@ impl Connection {
         self.buffer = Vec::new();
     }
 
-    /// The buffered bytes.
+    /// Returns the buffered bytes.
     pub fn buffered(&self) -> &[u8] {
         &self.buffer
     }

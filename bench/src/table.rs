@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(["case", "who", "count"]);
-        table.push(["a".into(), "them".into(), "7".into()]);
+        let mut table = Table::new(["case", "name", "count"]);
+        table.push(["a".into(), "peer".into(), "7".into()]);
         assert_eq!(
             table.to_string(),
-            "| case | who  | count |\n|------|------|------:|\n| a    | them |     7 |\n"
+            "| case | name | count |\n|------|------|------:|\n| a    | peer |     7 |\n"
         );
     }
 }

@@ -65,7 +65,7 @@ enum Command {
     Stream(stream::Stream),
     Call(call::Call),
     Requests(requests::Requests),
-    Policy(policy::Policy),
+    Policy(policy::PolicyCommand),
     Feedback(feedback::Feedback),
     Token(token::Token),
     Client(oauth_accounts::Client),

@@ -27,7 +27,7 @@ use crate::version;
 use agentcore::AgentCoreListeners;
 use agents::{AgentDeps, AgentSet};
 use error::listen_error;
-use identity::Identity;
+use identity::TokenVerification;
 use interzone_edge::Secret;
 use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::issuer::{Issuer, IssuerStore};
@@ -123,7 +123,8 @@ impl ExecutionServer {
         let config = &config;
         let store = OpenStore::open(&config.store).await?;
         let identity =
-            Identity::start(config, &store, &trust, &mut tasks.background, &shutdown).await?;
+            TokenVerification::start(config, &store, &trust, &mut tasks.background, &shutdown)
+                .await?;
         let files = Arc::new(config.files.clone());
         let reader = file_reader(config).map_err(StartError::FileReader)?;
         let deps = AgentDeps {

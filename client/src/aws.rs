@@ -1,5 +1,4 @@
-//! AWS support: request signing (SigV4) and Bedrock AgentCore as a transport. The rest of the crate knows only its
-//! error names.
+//! AWS support: request signing (SigV4) and Bedrock AgentCore as a transport.
 
 mod agentcore;
 mod chain;

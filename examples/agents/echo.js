@@ -1,4 +1,4 @@
-// An agent for Interzone that says again what it was told, word by word.
+// Example agent for Interzone: repeats the text of a message word by word.
 const readline = require("node:readline");
 
 const stopped = new Set();
@@ -12,7 +12,7 @@ async function run(id, { taskId, message }) {
   const words = texts.map((part) => part.content).join(" ").split(/\s+/).filter(Boolean);
   send({ method: "agent.status", params: { taskId, text: "reading" } });
   for (const word of words) {
-    // Lets a cancellation in between two words.
+    // Yields, so that a cancellation can be read between two words.
     await new Promise(setImmediate);
     if (stopped.delete(taskId)) {
       return send({ id, result: { state: "failed" } });

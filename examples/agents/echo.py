@@ -1,4 +1,4 @@
-"""An agent for Interzone that says again what it was told, word by word."""
+"""Example agent for Interzone: repeats the text of a message word by word."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-//! An agent for Interzone that says again what it was told, word by word. All it needs is `serde_json`;
-//! nothing of Interzone's own enters, for an agent is any program that speaks JSON-RPC by the line.
+//! Example agent for Interzone: repeats the text of a message word by word. It depends on `serde_json` only and links
+//! no part of Interzone: an agent is any program that exchanges JSON-RPC messages, one per line.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// The turns that are under way, by their tasks, and whether each has been called off.
+/// Running turns by task id, each with its cancellation flag.
 #[derive(Clone, Default)]
 struct Turns(Arc<Mutex<HashMap<String, Arc<AtomicBool>>>>);
 
 fn main() -> io::Result<()> {
     let turns = Turns::default();
-    // When the input ends, so does the program.
+    // The program exits at the end of its input.
     for line in io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line?) else {
             continue;
@@ -23,7 +23,7 @@ fn main() -> io::Result<()> {
             "agent.run" => {
                 let stop = turns.begin(text(&message, "/params/taskId"));
                 let turns = turns.clone();
-                // Several turns may be under way at once, so this goes on reading.
+                // Several turns may run at the same time, so this loop keeps reading.
                 thread::spawn(move || {
                     let state = run(&message, &stop)?;
                     turns.end(text(&message, "/params/taskId"));
@@ -38,7 +38,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Does one turn, and gives the state that it ends in.
+/// Runs one turn and returns its final state.
 fn run(request: &Value, stop: &AtomicBool) -> io::Result<&'static str> {
     let task = text(request, "/params/taskId");
     say("agent.status", json!({"taskId": task, "text": "reading"}))?;
@@ -57,7 +57,7 @@ fn run(request: &Value, stop: &AtomicBool) -> io::Result<&'static str> {
     Ok("completed")
 }
 
-/// The text at this place of a message; nothing if there is none.
+/// Returns the string at a JSON pointer, or an empty one.
 fn text<'m>(message: &'m Value, place: &str) -> &'m str {
     let found = message.pointer(place);
     found.and_then(Value::as_str).unwrap_or_default()
@@ -67,7 +67,7 @@ fn say(method: &str, params: Value) -> io::Result<()> {
     send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
-/// Writes one message, whole, on a line of its own.
+/// Writes one message as a line.
 fn send(message: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{message}")?;

@@ -1,7 +1,7 @@
-"""Asks an agent by the ACP Python SDK and waits for the answer.
+"""Calls an agent with the ACP Python SDK and waits for the answer.
 
 Usage: ask.py URL TOKEN TEXT
-`interzone token` prints a token. SSL_CERT_FILE names the CA, if it is none of the system's.
+`interzone token` prints a token. Set SSL_CERT_FILE to the CA if the system does not trust it.
 """
 
 import asyncio

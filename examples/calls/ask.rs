@@ -1,10 +1,8 @@
-//! Asks an agent by the SDK, tells what it does meanwhile, and then its answer:
+//! Calls an agent with the Rust SDK and prints its progress and its answer:
 //!
 //! ```text
 //! ask URL CA CLIENT_ID SECRET_FILE TEXT
 //! ```
-//!
-//! Only what a caller needs is here; how a zone works inside is none of it.
 
 use interzone_client::{Client, ClientCredentials, WatchEvent};
 use interzone_protocol::{acp::TasksCreateParams, vocab::Message};
@@ -15,7 +13,7 @@ use std::io::Write;
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [url, ca, client_id, secret_file, text] = arguments.as_slice() else {
-        return Err("say: ask URL CA CLIENT_ID SECRET_FILE TEXT".into());
+        return Err("usage: ask URL CA CLIENT_ID SECRET_FILE TEXT".into());
     };
     let secret = std::fs::read_to_string(secret_file)?;
     let client = Client::builder(url)
@@ -33,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await?;
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     let mut watch = client.watch_task(&task.task_id, None);
-    // A connection that breaks is mended on the way, without a gap and without a repetition.
+    // The watch reconnects if the connection breaks, without missing or repeated events.
     while let Some(event) = watch.next().await {
         match event? {
             WatchEvent::StatusLine(line) => writeln!(err, "({line})")?,

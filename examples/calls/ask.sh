@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks an agent with nothing but curl, and shows its events until it is done.
+# Calls an agent with curl and prints its events until the task has ended.
 #
 #   ask.sh URL CA TOKEN TEXT
 #
@@ -12,11 +12,11 @@ call() {
     --header "Authorization: Bearer $token" "$@"
 }
 
-# The text must hold neither quotation marks nor backslashes: it goes into JSON as it is.
+# The text is inserted into JSON unescaped, so it must not contain quotation marks or backslashes.
 task=$(call "$url/jsonrpc" --header "Content-Type: application/json" --data '{
   "jsonrpc": "2.0", "id": "1", "method": "tasks.create",
   "params": {"initialMessage": {"role": "user", "parts": [{"type": "TextPart", "content": "'"$text"'"}]}}
 }' | sed -n 's/.*"taskId":"\([^"]*\)".*/\1/p')
 
-# Server-sent events; the zone closes them when the task has ended.
+# Server-sent events. The zone ends the response when the task has ended.
 call --no-buffer "$url/tasks/$task/events"

@@ -1,13 +1,12 @@
 //! SQLite store: one file on one machine.
 //!
-//! One thread writes ([`writer`]) and does group commit: it puts everything that waits into one transaction
-//! and one sync. Another thread checkpoints the write-ahead log (WAL) into the database meanwhile. A few
-//! threads read, each on its own connection, and never wait for the writer. A lock file ensures that the
-//! database is used by one process at a time.
+//! One thread writes ([`writer`]) with group commit: all queued jobs share one transaction and one sync. Another
+//! thread checkpoints the write-ahead log (WAL) into the database. A few threads read, each on its own connection, and
+//! never wait for the writer. A lock file ensures that only one process at a time uses the database.
 //!
-//! A call waits for those queued before it and for the disk. When the disk does not finish a write for long,
-//! further calls are rejected at once; those whose write has begun must wait for its end, because only
-//! that shows whether it was written.
+//! A call waits for the calls queued before it and for the disk. If the disk does not finish a write for long, further
+//! calls are rejected at once. Calls whose write has started wait for its end, because only that shows whether it was
+//! written.
 
 mod apply;
 mod backup;
@@ -66,7 +65,7 @@ const HINT_CHANNEL_CAPACITY: usize = 4096;
 /// Options of the SQLite store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// Integrity check of the whole file before it is used.
+    /// Integrity check of the complete file before it is used.
     pub integrity_check: IntegrityCheck,
     /// Number of reader threads.
     pub readers: usize,
@@ -98,14 +97,14 @@ impl Default for SqliteOptions {
     }
 }
 
-/// Policy for the integrity check of the whole file (`quick_check`). It takes about a second per gigabyte, more
-/// on a slow disk.
+/// Policy for the integrity check of the complete file (`quick_check`). The check takes about a second per gigabyte,
+/// more on a slow disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntegrityCheck {
     /// At every start.
     Always,
-    /// After a run that did not end by [`SqliteStore::close`] or by dropping the store. A crash
-    /// does no harm by itself, but its cause may have.
+    /// After a run that did not end with [`SqliteStore::close`] or by dropping the store. A crash does not damage the
+    /// file, but its cause may have.
     AfterCrash,
     /// Never.
     Never,
@@ -199,7 +198,7 @@ impl SqliteStore {
     /// Finishes pending writes, marks the file as clean and releases it.
     pub async fn close(mut self) {
         self.writer.close();
-        // Only a blocking join waits for the thread, and that must not block the runtime.
+        // Joining a thread blocks, which must not happen on a runtime thread.
         let ended = tokio::task::spawn_blocking(move || self.writer.join()).await;
         if ended.is_err() {
             tracing::warn!("store was not closed cleanly");

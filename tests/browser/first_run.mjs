@@ -1,19 +1,19 @@
-// Somebody opens the page that `interzone up` names, takes what it proposes, sees the answer grow, says that
-// it helped, and asks on in the thread. By keyboard alone.
+// First use of the playground, by keyboard only: choose a suggestion, get a streamed answer, give feedback and ask a
+// follow-up question in the thread.
 
 import assert from "node:assert/strict";
-import { journey } from "./visit.mjs";
+import { runTest } from "./harness.mjs";
 
-await journey(async ({ said, open, look }) => {
-  const page = await open(said.chat);
+await runTest(async ({ startup, open, checkPage }) => {
+  const page = await open(startup.chat);
   const ideas = page.locator("#ideas button");
   await ideas.first().waitFor();
   await page.locator("#main-input:focus").waitFor();
-  await look(page, "playground-first");
-  await page.evaluate(remember);
-  // Back from the box to what is proposed.
-  const wanted = ideas.filter({ hasText: "stream 60" });
-  await reach(page, wanted, "Shift+Tab");
+  await checkPage(page, "playground-first");
+  await page.evaluate(observeAnswer);
+  // From the message box back to the suggestions.
+  const suggestion = ideas.filter({ hasText: "stream 60" });
+  await focusByKey(page, suggestion, "Shift+Tab");
   await page.keyboard.press("Enter");
 
   const thread = page.locator("#thread-list .message");
@@ -23,16 +23,16 @@ await journey(async ({ said, open, look }) => {
   assert.equal(await page.locator(".streaming").count(), 0);
   assert.equal((await answer.locator(".body p").first().innerText()).split(/\s+/).length, 60);
   await page.locator("#halt").waitFor({ state: "hidden" });
-  const { grown, stoppable } = await page.evaluate(() => globalThis.remembered);
-  assert.ok(grown.length > 1, `it grew: ${grown}`);
-  assert.ok(stoppable, "it could have been stopped");
+  const { lengths, stoppable } = await page.evaluate(() => globalThis.observed);
+  assert.ok(lengths.length > 1, `the answer was not streamed: ${lengths}`);
+  assert.ok(stoppable, "there was no stop button");
 
   await page.locator("#thread-input:focus").waitFor();
-  await reach(page, helpful, "Shift+Tab");
+  await focusByKey(page, helpful, "Shift+Tab");
   await page.keyboard.press("Enter");
   await answer.locator("button[aria-pressed=true]").waitFor();
-  assert.ok(await helpful.evaluate((node) => node === document.activeElement), "it keeps the focus");
-  await look(page, "playground-streamed");
+  assert.ok(await helpful.evaluate((node) => node === document.activeElement), "the button lost the focus");
+  await checkPage(page, "playground-streamed");
 
   await page.keyboard.press("/");
   await page.keyboard.type("echo **and** `this`");
@@ -46,22 +46,22 @@ await journey(async ({ said, open, look }) => {
   await page.locator("#main-input:focus").waitFor();
 });
 
-/** Notes in the page what was seen on the way, however short it stood there. */
-function remember() {
-  const seen = { grown: [], stoppable: false };
-  globalThis.remembered = seen;
+/** Records states of the page that last only a short time: lengths of the streamed text, and the stop button. */
+function observeAnswer() {
+  const observed = { lengths: [], stoppable: false };
+  globalThis.observed = observed;
   new MutationObserver(() => {
     const length = document.querySelector("#thread-list .streaming .body")?.textContent.length ?? 0;
-    if (length > (seen.grown.at(-1) ?? 0)) seen.grown.push(length);
-    seen.stoppable ||= !document.getElementById("halt").hidden;
+    if (length > (observed.lengths.at(-1) ?? 0)) observed.lengths.push(length);
+    observed.stoppable ||= !document.getElementById("halt").hidden;
   }).observe(document.body, { subtree: true, childList: true, attributes: true });
 }
 
-/** Presses a key until something has the focus. */
-async function reach(page, locator, key) {
+/** Presses a key until the element has the focus. */
+async function focusByKey(page, locator, key) {
   for (let presses = 0; presses < 40; presses += 1) {
     if (await locator.evaluate((node) => node === document.activeElement)) return;
     await page.keyboard.press(key);
   }
-  assert.fail(`${locator} is not reached by ${key}`);
+  assert.fail(`${locator} does not get the focus by ${key}`);
 }

@@ -1,124 +1,124 @@
-// An operator reads the lists of tasks and streams while others work: what is shown changes where it stands, what is new
-// waits until it is asked for, and nothing is missed between a page and its stream.
+// Live lists of tasks and streams in the console: rows are updated in place, new rows are added on request, and no
+// change is missed between loading a page and opening its event stream.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { journey } from "./visit.mjs";
+import { runTest } from "./harness.mjs";
 
-const interzone = (...words) => execFileSync(process.env.INTERZONE_TEST_BINARY, words, { encoding: "utf8" });
-const task = (...words) => JSON.parse(interzone("--output", "json", "task", "create", ...words)).taskId;
+const interzone = (...args) => execFileSync(process.env.INTERZONE_TEST_BINARY, args, { encoding: "utf8" });
+const createTask = (text) => JSON.parse(interzone("--output", "json", "task", "create", text)).taskId;
 
-await journey(async ({ said, open, look, forgive }) => {
-  const page = await open(said.console);
+await runTest(async ({ startup, open, checkPage, allowErrors }) => {
+  const page = await open(startup.console);
   await page.waitForURL(/\/console$/);
   const rows = page.locator("#list tbody tr[data-id]");
-  const state = (id, word) => page.locator(`tr[data-id="${id}"] .badge`, { hasText: word });
-  const shown = () => rows.evaluateAll((all) => all.map((row) => row.dataset.id));
-  const at = (address) => page.goto(`${said.url}/console${address}`);
+  const state = (id, label) => page.locator(`tr[data-id="${id}"] .badge`, { hasText: label });
+  const rowIds = () => rows.evaluateAll((nodes) => nodes.map((row) => row.dataset.id));
+  const goto = (path) => page.goto(`${startup.url}/console${path}`);
 
-  // Nothing is there that could be moved, so the first is shown by itself.
-  await at("/tasks?state=working");
+  // The first row of an empty list is shown at once, since no row has to move.
+  await goto("/tasks?state=working");
   await page.locator(".none", { hasText: "No matching tasks." }).waitFor();
-  const long = task("wait 300");
-  await state(long, "Working").waitFor();
+  const longTask = createTask("wait 300");
+  await state(longTask, "Working").waitFor();
 
-  // What is new is offered, and stays offered once, however often it changes.
-  await at("/tasks");
-  await state(long, "Working").waitFor();
-  const before = await shown();
-  const [height] = await Promise.all([rows.first().evaluate((row) => row.getBoundingClientRect().top)]);
-  const short = task("wait 2");
+  // New tasks are counted once in the button, however often they change.
+  await goto("/tasks");
+  await state(longTask, "Working").waitFor();
+  const idsBefore = await rowIds();
+  const top = await rows.first().evaluate((row) => row.getBoundingClientRect().top);
+  const slowTask = createTask("wait 2");
   const newer = page.locator("#newer");
   await newer.filter({ hasText: "Show 1 newer" }).waitFor();
-  const told = task("echo told");
+  const shortTask = createTask("echo done");
   await newer.filter({ hasText: "Show 2 newer" }).waitFor();
-  assert.deepEqual(await shown(), before, "no row has come");
-  assert.equal(await rows.first().evaluate((row) => row.getBoundingClientRect().top), height, "none has moved");
+  assert.deepEqual(await rowIds(), idsBefore, "a row was added");
+  assert.equal(await rows.first().evaluate((row) => row.getBoundingClientRect().top), top, "a row has moved");
 
-  // What is shown changes in place.
-  interzone("task", "cancel", long);
-  await state(long, "Canceled").waitFor();
-  assert.deepEqual(await shown(), before);
-  await look(page, "console-list");
+  // Rows are updated in place.
+  interzone("task", "cancel", longTask);
+  await state(longTask, "Canceled").waitFor();
+  assert.deepEqual(await rowIds(), idsBefore);
+  await checkPage(page, "console-list");
   await newer.focus();
   await page.keyboard.press("Enter");
-  await state(told, "Completed").waitFor();
+  await state(shortTask, "Completed").waitFor();
   await newer.waitFor({ state: "hidden" });
   await page.locator("#list:focus").waitFor();
-  await state(short, "Completed").waitFor();
-  assert.equal((await shown()).length, 3, "each once");
+  await state(slowTask, "Completed").waitFor();
+  assert.equal((await rowIds()).length, 3, "each task has one row");
 
-  // Of a list of some, only those count. An owner has a name.
-  const named = new URLSearchParams({ state: "canceled", owner: "INTERZONE UP" });
-  await at(`/tasks?${named}`);
-  assert.deepEqual(await shown(), [long]);
-  const other = task("wait 300");
-  task("echo nothing to see here");
+  // Only tasks that match the filter are counted. Owners are found by name.
+  const filter = new URLSearchParams({ state: "canceled", owner: "INTERZONE UP" });
+  await goto(`/tasks?${filter}`);
+  assert.deepEqual(await rowIds(), [longTask]);
+  const other = createTask("wait 300");
+  createTask("echo nothing to see here");
   interzone("task", "cancel", other);
   await newer.filter({ hasText: "Show 1 newer" }).waitFor();
 
-  // What changes between a page and its stream is told all the same.
-  for (const [room, place] of [["", "table[data-live=tasks]"], ["/tasks", "#list"]]) {
-    const between = task("wait 300");
-    // Without its stream a page stays as it was made, so the work must have begun by then.
-    await at("/tasks");
-    await state(between, "Working").waitFor();
-    let go;
-    const held = new Promise((done) => { go = done; });
+  // Changes between loading the page and opening its event stream are shown.
+  for (const [path, list] of [["", "table[data-live=tasks]"], ["/tasks", "#list"]]) {
+    const changed = createTask("wait 300");
+    // Without its event stream the page is not updated, so the task must be working when it is loaded.
+    await goto("/tasks");
+    await state(changed, "Working").waitFor();
+    let release;
+    const released = new Promise((resolve) => { release = resolve; });
     await page.route("**/console/events?*", async (route) => {
-      await held;
+      await released;
       await route.continue();
     });
-    await at(room);
-    await page.locator(`${place} tr[data-id="${between}"] .badge`, { hasText: "Working" }).waitFor();
-    interzone("task", "cancel", between);
-    const late = room && task("echo late");
-    go();
-    await page.locator(`${place} tr[data-id="${between}"] .badge`, { hasText: "Canceled" }).waitFor();
+    await goto(path);
+    await page.locator(`${list} tr[data-id="${changed}"] .badge`, { hasText: "Working" }).waitFor();
+    interzone("task", "cancel", changed);
+    const late = path && createTask("echo late");
+    release();
+    await page.locator(`${list} tr[data-id="${changed}"] .badge`, { hasText: "Canceled" }).waitFor();
     if (late) await newer.filter({ hasText: "Show 1 newer" }).waitFor();
-    assert.equal(await page.locator(`tr[data-id="${between}"]`).count(), 1);
+    assert.equal(await page.locator(`tr[data-id="${changed}"]`).count(), 1);
     await page.unroute("**/console/events?*");
   }
 
-  // The list of streams does the same.
-  const stream = () => interzone("stream", "start").trim();
-  await at("/streams");
+  // The same for the list of streams.
+  const startStream = () => interzone("stream", "start").trim();
+  await goto("/streams");
   await page.locator(".none", { hasText: "No streams." }).waitFor();
-  const quiet = stream();
-  await state(quiet, "Active").waitFor();
-  const next = stream();
+  const first = startStream();
+  await state(first, "Active").waitFor();
+  const second = startStream();
   await newer.filter({ hasText: "Show 1 newer" }).waitFor();
-  assert.deepEqual(await shown(), [quiet]);
-  interzone("stream", "end", quiet);
-  await state(quiet, "Closed").waitFor();
+  assert.deepEqual(await rowIds(), [first]);
+  interzone("stream", "end", first);
+  await state(first, "Closed").waitFor();
   await newer.click();
-  await state(next, "Active").waitFor();
-  assert.deepEqual(await shown(), [next], "what has ended is in the other list");
-  await at("/streams?closed=1");
-  assert.deepEqual(await shown(), [quiet]);
-  interzone("stream", "end", next);
+  await state(second, "Active").waitFor();
+  assert.deepEqual(await rowIds(), [second], "a closed stream is in the list of active streams");
+  await goto("/streams?closed=1");
+  assert.deepEqual(await rowIds(), [first]);
+  interzone("stream", "end", second);
   await newer.filter({ hasText: "Show 1 newer" }).waitFor();
 
-  // A page that has slept for too long looks again by itself, and moves nothing either.
-  const slept = task("wait 300");
-  await at("/tasks");
-  await state(slept, "Working").waitFor();
+  // A page that missed too many events reloads its data, without moving rows.
+  const missed = createTask("wait 300");
+  await goto("/tasks");
+  await state(missed, "Working").waitFor();
   await page.route("**/console/events?*", (route) => {
     const address = new URL(route.request().url());
     address.searchParams.set("from", "999999999");
     return route.continue({ url: address.href });
   });
-  const rested = await shown();
+  const idsOffline = await rowIds();
   await page.evaluate(() => dispatchEvent(new Event("pagehide")));
-  interzone("task", "cancel", slept);
+  interzone("task", "cancel", missed);
   await page.evaluate(() => dispatchEvent(new Event("focus")));
-  await state(slept, "Canceled").waitFor();
+  await state(missed, "Canceled").waitFor();
   await newer.filter({ hasText: "Show newer" }).waitFor();
-  assert.deepEqual(await shown(), rested);
+  assert.deepEqual(await rowIds(), idsOffline);
 
-  // A story says who called by the name that the lists have, and a file's name once.
-  const made = task("file csv name,amount");
-  await at(`/tasks/${made}`);
+  // The page of a task shows the name of the caller as the lists do, and each file name once.
+  const fileTask = createTask("file csv name,amount");
+  await goto(`/tasks/${fileTask}`);
   await page.locator("h1 .badge", { hasText: "Completed" }).waitFor();
   const caller = page.locator("table.requests td[data-label=Caller]").first();
   assert.equal(await caller.textContent(), "interzone up");
@@ -126,15 +126,15 @@ await journey(async ({ said, open, look, forgive }) => {
   const names = await page.locator(".artifacts").textContent();
   assert.equal(names.split(/demo-[\w-]*\.csv/).length, 2, names);
   const took = await page.locator(".bar", { hasText: "tasks.create" }).locator(".took").textContent();
-  const pair = page.locator("table.requests tr", { hasText: "tasks.create" }).locator("[data-label=Took]");
-  assert.equal(await pair.textContent(), took);
+  const duration = page.locator("table.requests tr", { hasText: "tasks.create" }).locator("[data-label=Took]");
+  assert.equal(await duration.textContent(), took);
 
-  // Whoever signs out elsewhere sees so here, and not what was true before.
-  forgive(/401/);
+  // After signing out in another window, the page shows the sign-in page.
+  allowErrors(/401/);
   await page.unroute("**/console/events?*");
-  await at("/tasks");
-  const elsewhere = await page.context().newPage();
-  await elsewhere.goto(`${said.url}/console/agents`);
-  await elsewhere.locator("button", { hasText: "Sign out" }).click();
+  await goto("/tasks");
+  const otherWindow = await page.context().newPage();
+  await otherWindow.goto(`${startup.url}/console/agents`);
+  await otherWindow.locator("button", { hasText: "Sign out" }).click();
   await page.locator("h1", { hasText: "Sign in" }).waitFor();
 });

@@ -1,10 +1,10 @@
-// What takes too long is stopped, by the button that the zone offers and by the one of the composer.
+// A running answer is stopped, by the button that the zone posts and by the one of the message box.
 
 import assert from "node:assert/strict";
-import { journey } from "./visit.mjs";
+import { runTest } from "./harness.mjs";
 
-await journey(async ({ said, open, look }) => {
-  const page = await open(said.chat);
+await runTest(async ({ startup, open, checkPage }) => {
+  const page = await open(startup.chat);
   const thread = page.locator("#thread-list");
   const ask = async (text) => {
     await page.locator("#main-input").fill(text);
@@ -14,8 +14,8 @@ await journey(async ({ said, open, look }) => {
   await ask("wait 61");
   const offered = thread.locator(".whisper").getByRole("button", { name: "Stop" });
   await offered.waitFor();
-  assert.equal(await page.locator("#main-list .whisper").count(), 0, "it is offered once");
-  await look(page, "playground-working");
+  assert.equal(await page.locator("#main-list .whisper").count(), 0, "the stop button is also in the channel");
+  await checkPage(page, "playground-working");
   await offered.click();
   await thread.locator(".message", { hasText: "Stopped." }).waitFor();
   await offered.waitFor({ state: "detached" });
@@ -27,5 +27,5 @@ await journey(async ({ said, open, look }) => {
   await thread.locator(".message", { hasText: "Stopped." }).waitFor();
   await halt.waitFor({ state: "hidden" });
   await page.locator("#status").waitFor({ state: "hidden" });
-  await look(page, "playground-stopped");
+  await checkPage(page, "playground-stopped");
 });

@@ -1,7 +1,7 @@
-"""A command agent for the tests: JSON-RPC, one message a line, on stdin and stdout.
+"""Command agent for the tests: JSON-RPC on stdin and stdout, one message per line.
 
-The first word of a message says what happens, so that a test can have every good and bad behaviour
-of an agent by asking for it. Only Python itself is needed.
+The first word of a message is a command, so that a test can request valid and invalid behaviour of an agent. It needs
+only Python's standard library.
 """
 
 import json
@@ -15,7 +15,7 @@ CANCELED = {}
 
 
 def raw(line):
-    """Writes bytes as they are, whole."""
+    """Writes bytes unchanged, without interleaving."""
     with OUT:
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
@@ -33,12 +33,12 @@ def text_of(message):
     return "".join(part.get("content") or "" for part in message["parts"] if part["type"] == "TextPart")
 
 
-def said(text):
+def agent_message(text):
     return {"role": "agent", "parts": [{"type": "TextPart", "content": text}]}
 
 
 def wait_for_file(path, task):
-    """The test opens a gate by making a file; a call to stop opens it too."""
+    """Waits until the test creates the file. Returns false if the task is canceled first."""
     while not os.path.exists(path):
         if CANCELED[task].wait(0.01):
             return False
@@ -48,26 +48,26 @@ def wait_for_file(path, task):
 def run(request, params):
     task = params["taskId"]
     CANCELED[task] = threading.Event()
-    word, _, rest = text_of(params["message"]).partition(" ")
+    command, _, rest = text_of(params["message"]).partition(" ")
     answer = {"state": "completed"}
 
-    if word == "echo":
-        answer["message"] = said(rest)
-    elif word == "words":
+    if command == "echo":
+        answer["message"] = agent_message(rest)
+    elif command == "words":
         for piece in rest.split():
             notify("agent.text", taskId=task, delta=piece + " ")
-        answer["message"] = said(" ".join(rest.split()) + " ")
-    elif word == "status":
+        answer["message"] = agent_message(" ".join(rest.split()) + " ")
+    elif command == "status":
         notify("agent.status", taskId=task, text=rest)
-        answer["message"] = said("told")
-    elif word == "file":
+        answer["message"] = agent_message("status sent")
+    elif command == "file":
         name, _, content = rest.partition(" ")
         part = {"type": "FilePart", "content": content, "mimeType": "text/plain", "filename": name}
         artifact = {"artifactId": "a-" + name, "name": name, "parts": [part]}
         notify("agent.artifact", taskId=task, artifact=artifact, lastChunk=True)
-        answer["message"] = said("made " + name)
-    elif word == "gate":
-        # gate FOLDER N: N pieces of text, each when FOLDER has a file of its number.
+        answer["message"] = agent_message("made " + name)
+    elif command == "gate":
+        # gate FOLDER N: sends N pieces of text, each when FOLDER contains a file with its number.
         folder, _, count = rest.rpartition(" ")
         with open(os.path.join(folder, f"began-{os.getpid()}"), "w"):
             pass
@@ -76,35 +76,35 @@ def run(request, params):
             if not wait_for_file(os.path.join(folder, str(number)), task):
                 return
             notify("agent.text", taskId=task, delta=f"piece {number};")
-        answer["message"] = said("".join(f"piece {n};" for n in range(1, int(count) + 1)))
-    elif word == "stamp":
-        # stamp FILE WORD: leaves its mark behind those of others.
-        path, _, mark = rest.rpartition(" ")
+        answer["message"] = agent_message("".join(f"piece {n};" for n in range(1, int(count) + 1)))
+    elif command == "stamp":
+        # stamp FILE TEXT: appends a line to a file.
+        path, _, text = rest.rpartition(" ")
         with open(path, "a") as file:
-            file.write(mark + "\n")
-        answer["message"] = said("stamped")
-    elif word == "history":
-        spoken = [text_of(message) for message in params["history"]]
-        answer["message"] = said(json.dumps(spoken))
-    elif word == "metadata":
-        answer["message"] = said(json.dumps(params.get("metadata"), sort_keys=True))
-    elif word == "ask":
-        answer = {"state": "input_required", "message": said(rest)}
-    elif word == "reject":
-        answer = {"state": "rejected", "message": said(rest)}
-    elif word == "fail":
-        answer = {"state": "failed", "message": said(rest)}
-    elif word == "error":
+            file.write(text + "\n")
+        answer["message"] = agent_message("stamped")
+    elif command == "history":
+        texts = [text_of(message) for message in params["history"]]
+        answer["message"] = agent_message(json.dumps(texts))
+    elif command == "metadata":
+        answer["message"] = agent_message(json.dumps(params.get("metadata"), sort_keys=True))
+    elif command == "ask":
+        answer = {"state": "input_required", "message": agent_message(rest)}
+    elif command == "reject":
+        answer = {"state": "rejected", "message": agent_message(rest)}
+    elif command == "fail":
+        answer = {"state": "failed", "message": agent_message(rest)}
+    elif command == "error":
         send({"id": request, "error": {"code": 1, "message": rest}})
         return
-    elif word == "hang":
-        # Deaf to a call to stop as well.
+    elif command == "hang":
+        # Ignores cancellation too.
         with open(rest, "w"):
             pass
         threading.Event().wait()
-    elif word == "crash":
+    elif command == "crash":
         os._exit(3)
-    elif word == "rubbish":
+    elif command == "rubbish":
         for line in [
             b"Traceback (most recent call last):\n",
             b"\xff\xfe not even text \x80\n",
@@ -114,27 +114,27 @@ def run(request, params):
             b"42\n",
             b"{}\n",
             b"\n",
-            b"{\"jsonrpc\":\"2.0\",\"id\":\"nobody-asked\",\"result\":{}}\n",
+            b"{\"jsonrpc\":\"2.0\",\"id\":\"unknown-id\",\"result\":{}}\n",
             b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.unknown\",\"params\":{}}\n",
             b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.text\",\"params\":{\"taskId\":\"not-a-task\",\"delta\":\"x\"}}\n",
             b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.text\",\"params\":{\"taskId\":7}}\n",
             b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.artifact\",\"params\":[]}\n",
         ]:
             raw(line)
-        answer["message"] = said("no rubbish")
-    elif word == "nonsense":
-        # An answer that is no answer.
+        answer["message"] = agent_message("no rubbish")
+    elif command == "nonsense":
+        # A response with an invalid result.
         send({"id": request, "result": {"state": "sideways", "message": 7}})
         return
-    elif word == "flood":
-        # A line that does not end.
+    elif command == "flood":
+        # A very long line.
         block = b"x" * (1 << 20)
         for _ in range(int(rest)):
             raw(block)
         raw(b"\n")
-        answer["message"] = said("flooded")
+        answer["message"] = agent_message("flooded")
     else:
-        answer["message"] = said("You said: " + word + (" " + rest if rest else ""))
+        answer["message"] = agent_message("You said: " + command + (" " + rest if rest else ""))
     if not CANCELED[task].is_set():
         send({"id": request, "result": answer})
 
@@ -147,11 +147,11 @@ def main():
             threading.Thread(target=run, args=(message["id"], params), daemon=True).start()
         elif message.get("method") == "agent.cancel":
             CANCELED.setdefault(params["taskId"], threading.Event()).set()
-    # Whoever started this is gone; so is everything that it asked for.
+    # The zone has closed the input, so running turns are abandoned.
     os._exit(0)
 
 
 if __name__ == "__main__":
-    # Time is only asked for to show on stderr when the program began: noise that must not matter.
-    print("agent begins", time.time(), file=sys.stderr, flush=True)
+    # Output on stderr must not affect the protocol.
+    print("agent started", time.time(), file=sys.stderr, flush=True)
     main()

@@ -1,8 +1,8 @@
-"""AgentCore's door as far as it can be known: takes InvokeAgentRuntime, lets botocore judge the
-signature, and passes the body on to a zone as it is.
+"""Fake AgentCore endpoint, as far as it is documented: accepts InvokeAgentRuntime, verifies the signature with
+botocore, and forwards the body unchanged to a zone.
 
-On stdin a JSON object {zone, token, region, access_key, secret_key, session_token}; on stdout the port.
-The CA of the zone is in SSL_CERT_FILE. GET /seen tells what was taken."""
+Reads a JSON object {zone, token, region, access_key, secret_key, session_token} from stdin and prints its port.
+SSL_CERT_FILE names the CA of the zone. GET /seen returns the accepted requests."""
 
 import hashlib
 import http.client
@@ -22,19 +22,19 @@ from botocore.credentials import Credentials
 SETUP = json.loads(sys.stdin.readline())
 SERVICE = "bedrock-agentcore"
 PATH = re.compile(r"/runtimes/arn%3Aaws%3Abedrock-agentcore%3A[^/]+/invocations")
-PROOF = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})")
+AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})")
 WINDOW = timedelta(minutes=5)
-SEEN = []
+ACCEPTED = []
 LOCK = threading.Lock()
 
 
-def fault(handler, body):
-    """What is wrong with the proof, by the platform's word for it; nothing if it is right."""
+def signature_error(handler, body):
+    """Returns AWS's error code for an invalid signature, or None if it is valid."""
     headers = {name.lower(): value for name, value in handler.headers.items()}
-    proof = PROOF.fullmatch(headers.get("authorization", ""))
-    if not proof:
+    match = AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+    if not match:
         return "MissingAuthenticationTokenException"
-    scope, names, signature = proof.groups()
+    scope, names, signature = match.groups()
     access, date, region, service, end = scope.split("/")
     names = names.split(";")
     if (access, service, end) != (SETUP["access_key"], SERVICE, "aws4_request"):
@@ -43,12 +43,12 @@ def fault(handler, body):
         return "UnrecognizedClientException"
     if region != SETUP["region"]:
         return "InvalidSignatureException"
-    stamp = headers.get("x-amz-date", "")
-    sent = datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
-    if abs(datetime.now(timezone.utc) - sent) > WINDOW or not stamp.startswith(date):
+    timestamp = headers.get("x-amz-date", "")
+    sent = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+    if abs(datetime.now(timezone.utc) - sent) > WINDOW or not timestamp.startswith(date):
         return "InvalidSignatureException"
-    must = {"host"} | {name for name in headers if name.startswith("x-amz-")}
-    if not must <= set(names):
+    required = {"host"} | {name for name in headers if name.startswith("x-amz-")}
+    if not required <= set(names):
         return "InvalidSignatureException"
     request = AWSRequest(
         method=handler.command,
@@ -56,73 +56,73 @@ def fault(handler, body):
         data=body,
         headers={name: headers[name] for name in names},
     )
-    request.context["timestamp"] = stamp
+    request.context["timestamp"] = timestamp
     credentials = Credentials(access, SETUP["secret_key"], SETUP["session_token"])
-    judge = SigV4Auth(credentials, SERVICE, region)
-    text = judge.string_to_sign(request, judge.canonical_request(request))
-    return None if judge.signature(text, request) == signature else "InvalidSignatureException"
+    signer = SigV4Auth(credentials, SERVICE, region)
+    text = signer.string_to_sign(request, signer.canonical_request(request))
+    return None if signer.signature(text, request) == signature else "InvalidSignatureException"
 
 
-class Door(BaseHTTPRequestHandler):
+class Endpoint(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
         pass
 
-    def answer(self, status, value, kind=None):
+    def respond(self, status, value, error_type=None):
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
-        if kind:
-            self.send_header("x-amzn-errortype", kind)
+        if error_type:
+            self.send_header("x-amzn-errortype", error_type)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def do_GET(self):
         with LOCK:
-            self.answer(200, SEEN)
+            self.respond(200, ACCEPTED)
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         session = self.headers.get("x-amzn-bedrock-agentcore-runtime-session-id", "")
         if not PATH.fullmatch(urlsplit(self.path).path) or not 33 <= len(session) <= 256:
-            return self.answer(400, {"message": "no"}, "ValidationException")
-        wrong = fault(self, body)
-        if wrong:
-            return self.answer(403, {"message": "no"}, wrong)
+            return self.respond(400, {"message": "rejected"}, "ValidationException")
+        error = signature_error(self, body)
+        if error:
+            return self.respond(403, {"message": "rejected"}, error)
         with LOCK:
-            SEEN.append({"sha256": hashlib.sha256(body).hexdigest(), "session": session,
-                         "traceparent": self.headers.get("traceparent")})
+            ACCEPTED.append({"sha256": hashlib.sha256(body).hexdigest(), "session": session,
+                             "traceparent": self.headers.get("traceparent")})
         self.forward(body)
 
     def forward(self, body):
         zone = urlsplit(SETUP["zone"])
-        line = http.client.HTTPSConnection(zone.hostname, zone.port, context=ssl.create_default_context())
-        passed = ["content-type", "accept", "traceparent"]
-        headers = {name: self.headers[name] for name in passed if self.headers.get(name)}
+        connection = http.client.HTTPSConnection(zone.hostname, zone.port, context=ssl.create_default_context())
+        forwarded = ["content-type", "accept", "traceparent"]
+        headers = {name: self.headers[name] for name in forwarded if self.headers.get(name)}
         headers["authorization"] = f"Bearer {SETUP['token']}"
-        line.request("POST", "/jsonrpc", body, headers)
-        answer = line.getresponse()
-        self.send_response(answer.status)
-        self.send_header("content-type", answer.getheader("content-type", ""))
+        connection.request("POST", "/jsonrpc", body, headers)
+        response = connection.getresponse()
+        self.send_response(response.status)
+        self.send_header("content-type", response.getheader("content-type", ""))
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         try:
-            while piece := answer.read1(65536):
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            while chunk := response.read1(65536):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")
         except OSError:
-            # Whoever asked has gone; the zone learns it by the closed line.
+            # The client has disconnected. Closing the connection informs the zone.
             self.close_connection = True
         finally:
-            line.close()
+            connection.close()
 
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
 server.daemon_threads = True
 print(server.server_port, flush=True)
-# Ends with whoever started it.
+# Exits at the end of its input, when the test has ended.
 threading.Thread(target=lambda: (sys.stdin.read(), server.shutdown()), daemon=True).start()
 server.serve_forever()

@@ -1,8 +1,8 @@
-"""A browser with a person in front of it, as far as logging in goes: follows redirects, keeps
-cookies, fills in the form that a page shows and sends it, until the client's own address answers.
+"""Simulates a user who signs in with a browser: follows redirects, keeps cookies, and fills in and submits the form of
+each page, until a page of the client is reached.
 
-Usage: browser.py URL [NAME=VALUE…]   values for the fields that a form leaves empty
-The certificate authority is named by SSL_CERT_FILE.
+Usage: browser.py URL [NAME=VALUE…]   values for the empty fields of the forms
+SSL_CERT_FILE names the CA.
 """
 
 import sys
@@ -13,11 +13,11 @@ import httpx
 
 START, *FIELDS = sys.argv[1:]
 GIVEN = dict(field.split("=", 1) for field in FIELDS)
-MOST_PAGES = 20
+MAX_PAGES = 20
 
 
 class Form(HTMLParser):
-    """The first form of a page."""
+    """Parser for the first form of a page."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ class Form(HTMLParser):
             name, value = attributes["name"], attributes.get("value") or ""
             if attributes.get("type") == "checkbox" and "checked" not in attributes:
                 return
-            # Of several buttons, the first is pressed.
+            # The first of several buttons is pressed.
             if tag == "button" or attributes.get("type") == "submit":
                 if any(key == "pressed" for key in self.fields):
                     return
@@ -43,7 +43,7 @@ class Form(HTMLParser):
         if tag == "form" and self.inside:
             self.inside, self.done = False, True
 
-    def filled(self):
+    def values(self):
         fields = dict(self.fields)
         pressed = fields.pop("pressed", None)
         fields = {name: value or GIVEN.get(name, "") for name, value in fields.items()}
@@ -54,21 +54,21 @@ def main():
     origin = urlsplit(START).netloc
     with httpx.Client(timeout=20) as http:
         request = http.build_request("GET", START)
-        for _ in range(MOST_PAGES):
-            answer = http.send(request)
-            here = str(answer.request.url)
-            if answer.is_redirect:
-                request = http.build_request("GET", urljoin(here, answer.headers["location"]))
+        for _ in range(MAX_PAGES):
+            response = http.send(request)
+            url = str(response.request.url)
+            if response.is_redirect:
+                request = http.build_request("GET", urljoin(url, response.headers["location"]))
                 continue
-            if urlsplit(here).netloc != origin:
-                assert answer.status_code < 400, f"{here}: {answer.status_code} {answer.text}"
-                print(here)
+            if urlsplit(url).netloc != origin:
+                assert response.status_code < 400, f"{url}: {response.status_code} {response.text}"
+                print(url)
                 return
             form = Form()
-            form.feed(answer.text)
-            assert form.action is not None, f"{here}: {answer.status_code}: no form in {answer.text}"
-            request = http.build_request("POST", urljoin(here, form.action), data=form.filled(),
-                                         headers={"Origin": f"{urlsplit(here).scheme}://{origin}"})
+            form.feed(response.text)
+            assert form.action is not None, f"{url}: {response.status_code}: no form in {response.text}"
+            request = http.build_request("POST", urljoin(url, form.action), data=form.values(),
+                                         headers={"Origin": f"{urlsplit(url).scheme}://{origin}"})
     raise SystemExit("too many pages")
 
 

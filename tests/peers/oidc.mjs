@@ -1,9 +1,9 @@
-// A certified OAuth2 server on a loopback port: JWT access tokens of three algorithms for one
-// resource, opaque ones with introspection for another, the code flow with PKCE, and new keys when
-// asked for. Usage: node oidc.mjs NODE_MODULES
+// Certified OAuth2 server on a loopback port: JWT access tokens with three algorithms for one resource, opaque tokens
+// with introspection for another, the authorization code flow with PKCE, and key rotation.
+// Usage: node oidc.mjs NODE_MODULES
 //
-// Says where it is on its first line; then takes a command a line, `rotate` or `console URL`, which lets a
-// console be sent back there; ends with its input.
+// Prints its URL on the first line. Then reads one command per line: `rotate` replaces the keys, and `console URL`
+// registers a redirect URI of a console. Exits at the end of its input.
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
@@ -17,10 +17,10 @@ const SCOPES = [
   'acp:streams:read', 'acp:streams:write', 'acp:notifications:receive',
   'interzone:operate', 'interzone:content', 'interzone:change',
 ];
-const consoles = [];
+const consoleRedirects = [];
 const ALGORITHMS = { rs256: 'RS256', es256: 'ES256', eddsa: 'EdDSA' };
 
-function keys() {
+function generateKeys() {
   const pairs = [
     ['RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
     ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
@@ -31,7 +31,7 @@ function keys() {
   }));
 }
 
-const machine = (client_id) => ({
+const serviceClient = (client_id) => ({
   client_id,
   client_secret: `secret of ${client_id}`,
   grant_types: ['client_credentials'],
@@ -39,12 +39,12 @@ const machine = (client_id) => ({
   response_types: [],
 });
 
-function provider(issuer) {
-  const made = new Provider(issuer, {
+function createHandler(issuer) {
+  const instance = new Provider(issuer, {
     clients: [
-      ...Object.keys(ALGORITHMS).map(machine),
-      machine('zone'),
-      { ...machine('few'), scope: 'openid acp:agent:identify acp:tasks:read' },
+      ...Object.keys(ALGORITHMS).map(serviceClient),
+      serviceClient('zone'),
+      { ...serviceClient('few'), scope: 'openid acp:agent:identify acp:tasks:read' },
       {
         client_id: 'desktop',
         token_endpoint_auth_method: 'none',
@@ -53,17 +53,17 @@ function provider(issuer) {
         redirect_uris: ['http://127.0.0.1/callback'],
         response_types: ['code'],
       },
-      ...(consoles.length === 0 ? [] : [{
+      ...(consoleRedirects.length === 0 ? [] : [{
         client_id: 'console',
         client_secret: 'secret of console',
         grant_types: ['authorization_code', 'refresh_token'],
-        redirect_uris: consoles,
+        redirect_uris: consoleRedirects,
         response_types: ['code'],
       }]),
     ],
-    jwks: { keys: keys() },
+    jwks: { keys: generateKeys() },
     cookies: { keys: [randomUUID()] },
-    // No person waits for a page here, and no other origin asks.
+    // No cross-origin requests are made.
     clientBasedCORS: () => false,
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     pkce: { required: () => true },
@@ -89,24 +89,24 @@ function provider(issuer) {
       },
     },
   });
-  made.on('server_error', (_, error) => console.error(error));
-  return made.callback();
+  instance.on('server_error', (_, error) => console.error(error));
+  return instance.callback();
 }
 
-let answer;
-const server = createServer((request, response) => answer(request, response));
+let handle;
+const server = createServer((request, response) => handle(request, response));
 server.listen(0, '127.0.0.1', () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
-  answer = provider(issuer);
+  handle = createHandler(issuer);
   console.log(issuer);
   const commands = createInterface({ input: process.stdin });
   commands.on('line', (line) => {
     if (line === 'rotate') {
-      answer = provider(issuer);
+      handle = createHandler(issuer);
       console.log('rotated');
     } else if (line.startsWith('console ')) {
-      consoles.push(line.slice('console '.length));
-      answer = provider(issuer);
+      consoleRedirects.push(line.slice('console '.length));
+      handle = createHandler(issuer);
       console.log('registered');
     }
   });

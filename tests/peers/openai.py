@@ -1,7 +1,7 @@
-"""A model that follows a script: OpenAI's chat completions, streamed, on a loopback port.
+"""Fake model server with OpenAI's chat completions API, streamed, on a loopback port.
 
-It reads the attached CSV out of what it is sent, makes a file with the sums when it is first asked, and
-says a few words when it is told that the file is made. Arguments: the port and the key it wants.
+The first answer reads the attached CSV from the request and calls the tool that creates a file with the sum. The second
+answer, after the tool result, is a short text. Arguments: the port and the expected key.
 """
 
 import json
@@ -26,17 +26,17 @@ def text_of(message):
     return "\n".join(part.get("text", "") for part in content)
 
 
-def script(request):
+def answer_events(request):
     messages = request["messages"]
     if messages[-1]["role"] == "tool":
         yield delta(content="Here are ")
         yield delta(content="the sums.")
         yield end("stop")
         return
-    asked = text_of(messages[-1])
+    question = text_of(messages[-1])
     total = sum(
         int(line.split(",")[1])
-        for line in asked.splitlines()
+        for line in question.splitlines()
         if line.count(",") == 1 and line.split(",")[1].strip().isdigit()
     )
     arguments = json.dumps(
@@ -56,8 +56,8 @@ class Model(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        good = self.headers.get("authorization") == f"Bearer {KEY}"
-        if not good or self.path != "/v1/chat/completions" or not body.get("stream"):
+        is_authorized = self.headers.get("authorization") == f"Bearer {KEY}"
+        if not is_authorized or self.path != "/v1/chat/completions" or not body.get("stream"):
             self.send_response(401)
             self.send_header("content-length", "2")
             self.end_headers()
@@ -67,7 +67,7 @@ class Model(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
-        for event in script(body):
+        for event in answer_events(body):
             self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
         self.wfile.write(b"data: [DONE]\n\n")

@@ -1,8 +1,8 @@
-"""The client of the ACP Python SDK, unmodified, against a running zone: every method that it has,
-and the others through its own `_call`. What comes back must please its models and its schema.
+"""Tests a running zone with the unmodified client of the ACP Python SDK: all of its methods, and the others through its
+`_call`. Results are validated with the models and the schema of the SDK.
 
 Usage: sdk_client.py URL TOKEN OTHER_TOKEN WEAK_TOKEN STALE_TOKEN CALLBACK always-200|exact-status
-The certificate authority is named by SSL_CERT_FILE, which is the only way the SDK has.
+SSL_CERT_FILE names the CA; the SDK has no other way to set it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from acp.models.generated import (
     TasksSubscribeParams,
 )
 
-from judge import valid, valid_card
+from acp_schema import valid, valid_card
 
 URL, TOKEN, OTHER, WEAK, STALE, CALLBACK, MODE = sys.argv[1:]
 ALWAYS_200 = {"always-200": True, "exact-status": False}[MODE]
@@ -43,7 +43,7 @@ def message(text, **more):
 
 
 def result(kind, value):
-    """A result of this kind, by the SDK's models and by its schema."""
+    """Validates a result with the SDK's models and schema, asserts its type and returns its content."""
     valid("MethodResult", value)
     MethodResult.model_validate(value)
     assert value["type"] == kind, value
@@ -51,7 +51,7 @@ def result(kind, value):
 
 
 async def call(client, method, params):
-    """A method that the SDK's client has no function for."""
+    """Calls a method for which the SDK's client has no function."""
     request = JsonRpcRequest(
         jsonrpc=Jsonrpc.field_2_0,
         method=method,
@@ -65,20 +65,20 @@ async def call(client, method, params):
     return answer["result"]
 
 
-async def refused(awaitable, code, always_200=None):
-    """The code that the SDK's client raises; with "always 200" it is the exact one, with its data."""
+async def expect_error(awaitable, code, always_200=None):
+    """Asserts that the SDK raises an error with this code and returns its data. With always-200 the code is exact."""
     expected = always_200 if ALWAYS_200 and always_200 is not None else code
     try:
         answer = await awaitable
     except JsonRpcError as error:
         assert error.code == expected, f"{error.code} {error}, not {expected}"
         return error.data
-    raise AssertionError(f"{answer} instead of {expected}")
+    raise AssertionError(f"{answer}, not error {expected}")
 
 
-async def finished(task_id, token=TOKEN):
-    """Reads the task's events until the zone closes them, and gives their names."""
-    seen = []
+async def wait_for_end(task_id, token=TOKEN):
+    """Reads the events of a task until the zone ends the stream, and returns their names."""
+    events = []
     async with httpx.AsyncClient(timeout=30) as http:
         headers = {"Authorization": f"Bearer {token}"}
         async with http.stream("GET", f"{URL}/tasks/{task_id}/events", headers=headers) as answer:
@@ -89,8 +89,8 @@ async def finished(task_id, token=TOKEN):
                     event = json.loads(line[5:])
                     if event["method"] == "task.notification":
                         TaskNotificationParams.model_validate(event["params"])
-                        seen.append(event["params"]["event"])
-    return seen
+                        events.append(event["params"]["event"])
+    return events
 
 
 async def tasks(client):
@@ -106,44 +106,44 @@ async def tasks(client):
     assert made["messages"][0]["timestamp"].endswith("Z")
     assert made["messages"][0]["parts"][0]["width"] == 640
     assert made["messages"][0]["parts"][0]["transcript"] == {"de": "hallo"}
-    kept = {key: value for key, value in made["metadata"].items() if key in metadata}
-    assert kept == metadata, kept
+    returned = {key: value for key, value in made["metadata"].items() if key in metadata}
+    assert returned == metadata, returned
     assert made["metadata"]["priority"] == "HIGH"
     assert made["assignedAgent"] == "demo"
 
-    events = await finished(made["taskId"])
+    events = await wait_for_end(made["taskId"])
     assert events[-1] == "COMPLETED" and "STATUS_CHANGE" in events, events
     done = result("task", await client.tasks_get(TasksGetParams(taskId=made["taskId"])))
     assert done["status"] == "COMPLETED"
-    assert [said["role"] for said in done["messages"]] == ["user", "agent"], done
+    assert [message["role"] for message in done["messages"]] == ["user", "agent"], done
     assert "hello" in done["messages"][1]["parts"][0]["content"]
     bare = result("task", await client.tasks_get(
         TasksGetParams(taskId=made["taskId"], includeMessages=False, includeArtifacts=False)))
     assert not bare.get("messages") and not bare.get("artifacts"), bare
 
-    # A question, and its answer by tasks.send.
+    # The agent requires input, which is sent by tasks.send.
     asked = result("task", await client.tasks_create(
         TasksCreateParams(initialMessage=message("ask which one?"), assignTo="demo")))
-    watch = asyncio.create_task(finished(asked["taskId"]))
-    await until(client, asked["taskId"], "INPUT_REQUIRED")
+    watch = asyncio.create_task(wait_for_end(asked["taskId"]))
+    await wait_for_status(client, asked["taskId"], "INPUT_REQUIRED")
     result("success", await client.tasks_send(
         TasksSendParams(taskId=asked["taskId"], message=message("the blue one"))))
     assert (await watch)[-1] == "COMPLETED"
-    data = await refused(client.tasks_send(
+    data = await expect_error(client.tasks_send(
         TasksSendParams(taskId=asked["taskId"], message=message("too late"))), -40002)
     assert data["taskId"] == asked["taskId"] and data["currentStatus"] == "COMPLETED", data
 
     # A file.
     file = result("task", await client.tasks_create(
         TasksCreateParams(initialMessage=message("file csv a,b"), assignTo="demo")))
-    assert "NEW_ARTIFACT" in await finished(file["taskId"])
+    assert "NEW_ARTIFACT" in await wait_for_end(file["taskId"])
     file = result("task", await client.tasks_get(TasksGetParams(taskId=file["taskId"])))
     assert len(file["artifacts"]) == 1 and file["artifacts"][0]["parts"], file
     return made["taskId"]
 
 
-async def until(client, task_id, status):
-    """The SDK's client can only ask; so it asks, for at most half a minute."""
+async def wait_for_status(client, task_id, status):
+    """Polls the task until it has this status, for at most 30 s. The SDK's client has no watch."""
     async with asyncio.timeout(30):
         while True:
             task = result("task", await client.tasks_get(TasksGetParams(taskId=task_id)))
@@ -166,15 +166,15 @@ async def cancel_and_subscribe(client, done):
     assert again["subscriptionId"] != subscription["subscriptionId"]
     assert again["events"] == ["STATUS_CHANGE", "COMPLETED", "FAILED"]
 
-    watch = asyncio.create_task(finished(waiting["taskId"]))
+    watch = asyncio.create_task(wait_for_end(waiting["taskId"]))
     result("success", await call(client, Method.tasks_cancel, TasksCancelParams(taskId=waiting["taskId"])))
     task = result("task", await client.tasks_get(TasksGetParams(taskId=waiting["taskId"])))
-    assert task["status"] == "CANCELED", "cancelled at once"
+    assert task["status"] == "CANCELED", "the task is not canceled at once"
     assert "COMPLETED" not in await watch and "FAILED" not in await watch
-    # Once more does no harm; a finished task cannot be cancelled.
+    # Canceling again has no effect; a finished task cannot be canceled.
     result("success", await call(client, Method.tasks_cancel,
                                  TasksCancelParams(taskId=waiting["taskId"], reason="really")))
-    await refused(call(client, Method.tasks_cancel, TasksCancelParams(taskId=done, reason="late")), -40002)
+    await expect_error(call(client, Method.tasks_cancel, TasksCancelParams(taskId=done, reason="late")), -40002)
     result("notification", await call(client, Method.task_notification, TaskNotificationParams(
         taskId=done, event="STATUS_CHANGE", timestamp="2026-01-01T00:00:00Z")))
 
@@ -198,35 +198,35 @@ async def streams(client):
         client.stream_chunk(StreamChunkParams(streamId=stream["streamId"], chunk=message("late"), sequence=2)),
         client.stream_end(StreamEndParams(streamId=stream["streamId"])),
     ):
-        data = await refused(late, -40004)
+        data = await expect_error(late, -40004)
         assert data["streamId"] == stream["streamId"], data
 
 
-async def refusals(client, done):
-    data = await refused(client.tasks_get(TasksGetParams(taskId="no-such-task")), -40001)
+async def errors(client, done):
+    data = await expect_error(client.tasks_get(TasksGetParams(taskId="no-such-task")), -40001)
     assert data["taskId"] == "no-such-task" and "availableTasks" not in data, data
-    await refused(client.stream_end(StreamEndParams(streamId="no-such-stream")), -40003)
-    data = await refused(client.tasks_create(
-        TasksCreateParams(initialMessage=message("hello"), assignTo="nobody")), -40005)
-    assert data["agentId"] == "nobody", data
-    data = await refused(call(client, Method.tasks_subscribe, TasksSubscribeParams(
+    await expect_error(client.stream_end(StreamEndParams(streamId="no-such-stream")), -40003)
+    data = await expect_error(client.tasks_create(
+        TasksCreateParams(initialMessage=message("hello"), assignTo="unknown")), -40005)
+    assert data["agentId"] == "unknown", data
+    data = await expect_error(call(client, Method.tasks_subscribe, TasksSubscribeParams(
         taskId=done, callbackUrl="https://127.0.0.1:1/hook")), -32602)
     assert "callbackUrl" in data["field"], data
 
     async with ACPClient(URL, oauth_token=OTHER) as other:
-        await refused(other.tasks_get(TasksGetParams(taskId=done)), -40001)
-    # Statuses other than 200 hide the code from the SDK: it makes its own of 401 and 403.
+        await expect_error(other.tasks_get(TasksGetParams(taskId=done)), -40001)
+    # The SDK does not read the body of 401 and 403, but creates its own error codes.
     async with ACPClient(URL, oauth_token=WEAK) as weak:
         result("task", await weak.tasks_get(TasksGetParams(taskId=done)))
-        data = await refused(weak.tasks_create(
+        data = await expect_error(weak.tasks_create(
             TasksCreateParams(initialMessage=message("hello"))), -40006, always_200=-40008)
         if ALWAYS_200:
             assert "acp:tasks:write" in data["requiredScopes"], data
             assert sorted(data["providedScopes"]) == ["acp:agent:identify", "acp:tasks:read"], data
     async with ACPClient(URL, oauth_token=STALE) as stale:
-        await refused(stale.tasks_get(TasksGetParams(taskId=done)), -40007, always_200=-40009)
+        await expect_error(stale.tasks_get(TasksGetParams(taskId=done)), -40007, always_200=-40009)
     async with ACPClient(URL, oauth_token="rubbish") as forged:
-        data = await refused(forged.tasks_get(TasksGetParams(taskId=done)), -40007)
+        data = await expect_error(forged.tasks_get(TasksGetParams(taskId=done)), -40007)
         if ALWAYS_200:
             assert data["error"] == "invalid_token" and data["error_description"], data
             assert data["tokenUrl"].startswith("http"), data
@@ -244,8 +244,8 @@ async def card():
         assert healthy.status_code == 200 and healthy.json()["status"] == "healthy", healthy.text
 
 
-async def many(client):
-    """Fifty at once give fifty tasks; the SDK's own server gave one."""
+async def concurrent_creates(client):
+    """Fifty concurrent calls create fifty tasks."""
     made = await asyncio.gather(*[
         client.tasks_create(TasksCreateParams(initialMessage=message(f"echo {n}"), assignTo="demo"))
         for n in range(50)
@@ -259,8 +259,8 @@ async def main():
         done = await tasks(client)
         await cancel_and_subscribe(client, done)
         await streams(client)
-        await refusals(client, done)
-        await many(client)
+        await errors(client, done)
+        await concurrent_creates(client)
     print("every method passed")
 
 

@@ -1,7 +1,7 @@
-"""A token by the ACP SDK's own OAuth2 client.
+"""Requests a token with the OAuth2 client of the ACP SDK.
 
 Usage: sdk_token.py TOKEN_URL CLIENT_ID CLIENT_SECRET SCOPE
-The certificate authority is named by SSL_CERT_FILE.
+SSL_CERT_FILE names the CA.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Slack's own Python SDK, unmodified, against a playground: every method that a zone uses, its helper for
-streams and its three-step upload. What comes back must please it.
+"""Tests a playground with Slack's unmodified Python SDK: all methods that a zone uses, the stream helper and the
+three-step upload.
 
 Usage: slack_client.py API_URL TOKEN THREAD_TS
-The thread is in C0GENERAL and was begun by U0ALEX.
+The thread is in C0GENERAL and was started by U0ALEX.
 """
 
 import sys
@@ -20,33 +20,33 @@ CHANNEL, USER, TEAM = "C0GENERAL", "U0ALEX", "T0PLAY"
 client = WebClient(token=TOKEN, base_url=API)
 
 
-def refused(word, call, **arguments):
+def expect_error(expected, call, **arguments):
     try:
         call(**arguments)
     except SlackApiError as error:
-        assert error.response["error"] == word, error
+        assert error.response["error"] == expected, error
         assert error.response.status_code == 200, error
         return error.response
-    raise AssertionError(f"expected {word}")
+    raise AssertionError(f"no error {expected}")
 
 
-def people_and_places():
-    who = client.auth_test()
-    assert who["team_id"] == TEAM and who["bot_id"], who
+def users_and_channels():
+    identity = client.auth_test()
+    assert identity["team_id"] == TEAM and identity["bot_id"], identity
     assert client.team_info()["team"]["id"] == TEAM
     assert client.users_info(user="U0HANA", include_locale=True)["user"]["locale"] == "ja-JP"
-    refused("user_not_found", client.users_info, user="U0UNKNOWN")
-    # The SDK follows the cursors by itself.
+    expect_error("user_not_found", client.users_info, user="U0UNKNOWN")
+    # The SDK follows the cursors.
     users = [user["id"] for page in client.users_list(limit=2) for user in page["members"]]
     assert len(users) == len(set(users)) == 5, users
     assert client.conversations_info(channel=CHANNEL)["channel"]["is_member"]
     names = [c["name"] for page in client.conversations_list(limit=1) for c in page["channels"]]
     assert "general" in names and "secret" not in names, names
     members = [m for page in client.conversations_members(channel=CHANNEL, limit=1) for m in page["members"]]
-    assert USER in members and who["user_id"] in members
+    assert USER in members and identity["user_id"] in members
     assert client.conversations_open(users=USER)["channel"]["id"] == "D0ALEX"
-    refused("invalid_auth", WebClient(token="xoxb-other", base_url=API).auth_test)
-    refused("not_authed", WebClient(base_url=API).auth_test)
+    expect_error("invalid_auth", WebClient(token="xoxb-other", base_url=API).auth_test)
+    expect_error("not_authed", WebClient(base_url=API).auth_test)
 
 
 def messages():
@@ -61,23 +61,23 @@ def messages():
     assert last["metadata"]["event_payload"]["key"] == "k1" and last["text"] == "changed", last
     assert [m["ts"] for m in found["messages"]] == sorted(m["ts"] for m in found["messages"])
     assert client.conversations_history(channel=CHANNEL)["messages"][-1]["ts"] == THREAD
-    refused("no_text", client.chat_postMessage, channel=CHANNEL, text="")
-    refused("msg_too_long", client.chat_postMessage, channel=CHANNEL, markdown_text="x" * 12_001)
+    expect_error("no_text", client.chat_postMessage, channel=CHANNEL, text="")
+    expect_error("msg_too_long", client.chat_postMessage, channel=CHANNEL, markdown_text="x" * 12_001)
     client.chat_postMessage(channel=CHANNEL, thread_ts=THREAD, markdown_text="# as Markdown")
     client.chat_delete(channel=CHANNEL, ts=posted["ts"])
-    refused("message_not_found", client.chat_delete, channel=CHANNEL, ts=posted["ts"])
+    expect_error("message_not_found", client.chat_delete, channel=CHANNEL, ts=posted["ts"])
     assert client.chat_postEphemeral(channel=CHANNEL, user=USER, thread_ts=THREAD, text="psst")["message_ts"]
     client.assistant_threads_setStatus(channel_id=CHANNEL, thread_ts=THREAD, status="is thinking…")
     client.reactions_add(channel=CHANNEL, timestamp=THREAD, name="eyes")
-    refused("already_reacted", client.reactions_add, channel=CHANNEL, timestamp=THREAD, name="eyes")
+    expect_error("already_reacted", client.reactions_add, channel=CHANNEL, timestamp=THREAD, name="eyes")
     got = client.reactions_get(channel=CHANNEL, timestamp=THREAD)
     assert got["message"]["reactions"][0]["name"] == "eyes"
     client.reactions_remove(channel=CHANNEL, timestamp=THREAD, name="eyes")
-    refused("no_reaction", client.reactions_remove, channel=CHANNEL, timestamp=THREAD, name="eyes")
+    expect_error("no_reaction", client.reactions_remove, channel=CHANNEL, timestamp=THREAD, name="eyes")
 
 
 def streams():
-    refused("missing_recipient_user_id", client.chat_startStream, channel=CHANNEL, thread_ts=THREAD)
+    expect_error("missing_recipient_user_id", client.chat_startStream, channel=CHANNEL, thread_ts=THREAD)
     stream = client.chat_stream(
         channel=CHANNEL, thread_ts=THREAD, recipient_user_id=USER, recipient_team_id=TEAM, buffer_size=4)
     for piece in ["**one", " two", "** three"]:
@@ -88,9 +88,9 @@ def streams():
     stopped = stream.stop(blocks=[{"type": "context_actions", "elements": [feedback]}])
     assert stopped["message"]["text"] == "**one two** three", stopped
     ts = stopped["ts"]
-    refused("message_not_in_streaming_state", client.chat_appendStream,
+    expect_error("message_not_in_streaming_state", client.chat_appendStream,
             channel=CHANNEL, ts=ts, markdown_text="more")
-    # The three methods by themselves.
+    # The three methods without the helper.
     ts = client.chat_startStream(channel=CHANNEL, thread_ts=THREAD, recipient_user_id=USER,
                                  recipient_team_id=TEAM, markdown_text="a")["ts"]
     client.chat_appendStream(channel=CHANNEL, ts=ts, markdown_text="b")
@@ -103,31 +103,31 @@ def files():
         file_uploads=[{"filename": "表.csv", "content": "a,b\n1,2\n", "title": "Table"},
                       {"filename": "notes.txt", "content": "hello"}])
     assert [file["title"] for file in done["files"]] == ["Table", "notes.txt"], done
-    told = client.files_info(file=done["files"][0]["id"])["file"]
-    assert told["shares"]["public"][CHANNEL][0]["thread_ts"] == THREAD, told
-    request = urllib.request.Request(told["url_private_download"], headers={"Authorization": f"Bearer {TOKEN}"})
-    with urllib.request.urlopen(request) as answer:
-        assert answer.read() == b"a,b\n1,2\n"
-        assert answer.headers["content-type"] == "text/csv"
-    with urllib.request.urlopen(told["url_private_download"]) as answer:
-        assert answer.headers["content-type"].startswith("text/html")
+    info = client.files_info(file=done["files"][0]["id"])["file"]
+    assert info["shares"]["public"][CHANNEL][0]["thread_ts"] == THREAD, info
+    request = urllib.request.Request(info["url_private_download"], headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(request) as response:
+        assert response.read() == b"a,b\n1,2\n"
+        assert response.headers["content-type"] == "text/csv"
+    with urllib.request.urlopen(info["url_private_download"]) as response:
+        assert response.headers["content-type"].startswith("text/html")
 
 
 def limits():
-    # The test has ordered a 429 for this method; the SDK waits as it is told and comes again.
-    patient = WebClient(token=TOKEN, base_url=API, retry_handlers=[RateLimitErrorRetryHandler(max_retry_count=1)])
-    assert patient.api_test()["ok"]
+    # The test injects a 429 for this method. The SDK waits for Retry-After and retries.
+    retrying = WebClient(token=TOKEN, base_url=API, retry_handlers=[RateLimitErrorRetryHandler(max_retry_count=1)])
+    assert retrying.api_test()["ok"]
 
 
 def tokens():
-    refused("invalid_client_id", client.oauth_v2_access, client_id="x", client_secret="y", code="z")
+    expect_error("invalid_client_id", client.oauth_v2_access, client_id="x", client_secret="y", code="z")
     assert client.auth_revoke(test=True)["revoked"] is False
 
 
-people_and_places()
+users_and_channels()
 messages()
 streams()
 files()
 limits()
 tokens()
-print("all of it")
+print("all methods passed")

@@ -1,8 +1,7 @@
-// Slack's own JavaScript SDKs, unmodified, against a playground: the socket and what comes through it, and
-// the Web API with streams and uploads. Usage: node slack_socket.mjs NODE_MODULES API_URL BOT_TOKEN APP_TOKEN
+// Tests a playground with Slack's unmodified JavaScript SDKs: Socket Mode, and the Web API with streams and uploads.
+// Usage: node slack_socket.mjs NODE_MODULES API_URL BOT_TOKEN APP_TOKEN
 //
-// Says `connected` each time its socket is open, and then a line of JSON for all that it hears; ends with
-// its input.
+// Prints `connected` each time its socket is open, and a line of JSON for each event. Exits at the end of its input.
 import { createRequire } from 'node:module';
 
 const [modules, api, botToken, appToken] = process.argv.slice(2);
@@ -10,15 +9,15 @@ const require = createRequire(`${modules}/`);
 const { LogLevel, SocketModeClient } = require('@slack/socket-mode');
 const { WebClient } = require('@slack/web-api');
 
-const say = (line) => process.stdout.write(`${line}\n`);
+const print = (line) => process.stdout.write(`${line}\n`);
 const web = new WebClient(botToken, { slackApiUrl: api, retryConfig: { retries: 0 } });
 const socket = new SocketModeClient({
   appToken, logLevel: LogLevel.ERROR, clientOptions: { slackApiUrl: api },
-  // It also waits this long before it opens another socket.
+  // Also the delay before it opens another socket.
   clientPingTimeout: 500,
 });
 
-/** Answers a question in a DM: a stream, a file and a check mark. */
+/** Answers a question in a DM with a reaction, a status, a stream and a file. */
 async function answer(event) {
   const { channel, ts } = event;
   await web.reactions.add({ channel, timestamp: ts, name: 'eyes' });
@@ -30,14 +29,14 @@ async function answer(event) {
   await web.files.uploadV2({ channel_id: channel, thread_ts: ts, filename: 'a.txt', file: Buffer.from('one') });
   const { messages } = await web.conversations.replies({ channel, ts });
   const info = await web.users.info({ user: event.user, include_locale: true });
-  say(JSON.stringify({ answered: messages.length, locale: info.user.locale }));
+  print(JSON.stringify({ answered: messages.length, locale: info.user.locale }));
 }
 
-socket.on('connected', () => say('connected'));
+socket.on('connected', () => print('connected'));
 socket.on('slack_event', async ({ ack, body, retry_num }) => {
   await ack();
   const event = body.event ?? {};
-  say(JSON.stringify({ type: body.type, text: event.text ?? '', retry: retry_num ?? 0 }));
+  print(JSON.stringify({ type: body.type, text: event.text ?? '', retry: retry_num ?? 0 }));
   if (body.type === 'event_callback' && !event.bot_id && !event.hidden && event.text === 'please') {
     await answer(event);
   }

@@ -1,5 +1,5 @@
-"""Slack's own verifier of signatures, unmodified. Takes one JSON object a line, {"secret", "timestamp",
-"signature", "body"}, and answers each with `good` or `bad`; ends with its input.
+"""Verifies signatures with Slack's Python SDK. Reads one JSON object per line, {"secret", "timestamp", "signature",
+"body"}, and prints `good` or `bad` for each. Exits at the end of its input.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 from slack_sdk.signature import SignatureVerifier
 
 for line in sys.stdin:
-    said = json.loads(line)
-    verifier = SignatureVerifier(said["secret"])
-    good = verifier.is_valid(said["body"], said["timestamp"], said["signature"])
+    request = json.loads(line)
+    verifier = SignatureVerifier(request["secret"])
+    good = verifier.is_valid(request["body"], request["timestamp"], request["signature"])
     print("good" if good else "bad", flush=True)

@@ -1,5 +1,5 @@
-"""Lets the ACP SDK's own verifier judge signed webhooks: a JSON list of {body, signature, secret}
-on stdin, a JSON list of verdicts on stdout."""
+"""Verifies signed webhooks with the ACP SDK. Reads a JSON list of {body, signature, secret} from stdin and prints a
+JSON list of results."""
 
 import json
 import sys

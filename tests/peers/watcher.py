@@ -1,8 +1,8 @@
-"""Streams by WebSocket and by SSE, with the `websockets` and `httpx` of everybody: live, replayed
-from anywhere, no gap, no double, and an agent's answer as chunks.
+"""Tests streams by WebSocket and SSE with the libraries `websockets` and `httpx`: live and replayed from any position,
+without gaps and duplicates, and an agent's answer as chunks.
 
-Usage: watcher.py URL TOKEN STRANGER_TOKEN BLIND_TOKEN
-The certificate authority is named by SSL_CERT_FILE.
+Usage: watcher.py URL TOKEN OTHER_TOKEN UNSCOPED_TOKEN
+OTHER_TOKEN belongs to another principal; UNSCOPED_TOKEN has no scope for streams. SSL_CERT_FILE names the CA.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ import httpx
 import websockets
 from acp.models.generated import StreamChunkParams
 
-from judge import valid
+from acp_schema import valid
 
-URL, TOKEN, STRANGER, BLIND = sys.argv[1:]
+URL, TOKEN, OTHER, UNSCOPED = sys.argv[1:]
 SOCKET = URL.replace("https://", "wss://")
 TLS = ssl.create_default_context()
 
@@ -53,11 +53,11 @@ def text(params):
     return "".join(part.get("content") or "" for part in params["chunk"]["parts"])
 
 
-async def frames(socket, enough):
-    """Frames until `enough` says so of the list. That a stream began is told, but is no chunk."""
+async def frames(socket, is_complete):
+    """Receives frames until `is_complete` returns true for the list. The initial state of the stream is left out."""
     seen = []
     async with asyncio.timeout(30):
-        while not enough(seen):
+        while not is_complete(seen):
             frame = json.loads(await socket.recv())
             if frame.get("method") != "interzone.stream.state" or frame["params"]["status"] != "ACTIVE":
                 seen.append(frame)
@@ -65,7 +65,7 @@ async def frames(socket, enough):
 
 
 def answered(count):
-    """As many whole messages by the agent."""
+    """Returns a check for this number of complete messages of the agent."""
     def check(seen):
         done = [f for f in seen if f.get("method") == "stream.chunk"
                 and f["params"]["chunk"]["role"] == "agent" and f["params"].get("isLast")]
@@ -74,7 +74,7 @@ def answered(count):
 
 
 async def sse(http, stream, after=None, by_header=True):
-    """Every event of a stream that has ended, by SSE."""
+    """Returns all events of a closed stream, by SSE."""
     headers = bearer(TOKEN)
     path = f"{URL}/streams/{stream}/events"
     if after is not None and by_header:
@@ -101,57 +101,58 @@ async def main():
     async with httpx.AsyncClient(timeout=30) as http:
         stream = (await rpc(http, "stream.start", participants=["demo"]))["stream"]["streamId"]
 
-        # Two watchers, one that speaks on its own socket and one that only listens.
-        async with connect(stream) as speaker, connect(stream) as listener:
+        # Two watchers: one sends on its socket, the other only receives.
+        async with connect(stream) as sender, connect(stream) as receiver:
             request = {"jsonrpc": "2.0", "id": "s1", "method": "stream.message",
                        "params": {"streamId": stream, "message": message("stream 5")}}
-            await speaker.send(json.dumps(request))
-            spoken = await frames(speaker, lambda seen: answered(1)(seen) and any("id" in f for f in seen))
-            replies = [frame for frame in spoken if "id" in frame]
-            assert len(replies) == 1 and replies[0]["id"] == "s1", replies
-            assert valid("JsonRpcResponse", replies[0])["result"]["type"] == "success"
-            live = [frame for frame in spoken if "id" not in frame]
-            heard = await frames(listener, answered(1))
-            assert live == heard, "two watchers see the same"
-            numbers = [chunk(frame)["sequence"] for frame in heard]
+            await sender.send(json.dumps(request))
+            sender_frames = await frames(sender, lambda seen: answered(1)(seen) and any("id" in f for f in seen))
+            responses = [frame for frame in sender_frames if "id" in frame]
+            assert len(responses) == 1 and responses[0]["id"] == "s1", responses
+            assert valid("JsonRpcResponse", responses[0])["result"]["type"] == "success"
+            live = [frame for frame in sender_frames if "id" not in frame]
+            received = await frames(receiver, answered(1))
+            assert live == received, "the watchers received different frames"
+            numbers = [chunk(frame)["sequence"] for frame in received]
             assert numbers == list(range(1, len(numbers) + 1)), numbers
-            first = chunk(heard[0])
+            first = chunk(received[0])
             assert first["chunk"]["role"] == "user" and text(first) == "stream 5" and first["isLast"]
-            pieces = [chunk(frame) for frame in heard[1:]]
-            assert len(pieces) > 1, "the answer comes in pieces"
+            pieces = [chunk(frame) for frame in received[1:]]
+            assert len(pieces) > 1, "the answer was not streamed"
             assert [piece.get("isLast", False) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-            # Rubbish on the socket is answered on the socket.
-            await listener.send("{not json")
-            bad = json.loads(await listener.recv())
+            # An invalid message gets an error response on the socket.
+            await receiver.send("{not json")
+            bad = json.loads(await receiver.recv())
             assert bad["error"]["code"] == -32700 and bad["id"] is None, bad
-            await listener.send(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "stream.message",
+            await receiver.send(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "stream.message",
                                             "params": {"streamId": "no-such", "message": message("x")}}))
-            bad = json.loads(await listener.recv())
+            bad = json.loads(await receiver.recv())
             assert bad["error"]["code"] == -40003 and bad["id"] == 9, bad
 
-        # What is no message of ours: answered, or the end of that socket and of no other.
+        # Other invalid frames get an error response, or close only that socket.
         for frame in (b"\x00\xff", "[" * 200_000, "x" * (64 << 20)):
-            async with connect(stream) as odd:
+            async with connect(stream) as invalid:
                 try:
-                    await odd.send(frame)
+                    await invalid.send(frame)
                     async with asyncio.timeout(30):
-                        while "error" not in json.loads(await odd.recv()):
+                        while "error" not in json.loads(await invalid.recv()):
                             pass
                 except websockets.exceptions.ConnectionClosed as end:
                     assert end.rcvd is None or end.rcvd.code in (1003, 1008, 1009), end
 
-        # A second message by POST, while nobody watches; then replay from every point.
+        # A second message by POST, without a watcher; then replay from every position.
         await rpc(http, "stream.message", streamId=stream, message=message("echo more"))
         async with connect(stream, after=0) as late:
-            whole = await frames(late, answered(2))
-        assert [chunk(frame) for frame in whole[:len(heard)]] == [chunk(frame) for frame in heard]
-        assert [chunk(frame)["sequence"] for frame in whole] == list(range(1, len(whole) + 1))
+            replayed = await frames(late, answered(2))
+        assert [chunk(frame) for frame in replayed[:len(received)]] == [chunk(frame) for frame in received]
+        assert [chunk(frame)["sequence"] for frame in replayed] == list(range(1, len(replayed) + 1))
         ended = await rpc(http, "stream.end", streamId=stream, reason="enough")
         assert ended["type"] == "success"
 
         events = await sse(http, stream)
         chunks = [event for event in events if event["event"] == "stream.chunk"]
-        assert [event["data"]["params"] for event in chunks] == [frame["params"] for frame in whole], "SSE says the same"
+        sse_params = [event["data"]["params"] for event in chunks]
+        assert sse_params == [frame["params"] for frame in replayed], "SSE and WebSocket returned different chunks"
         states = [event["data"]["params"]["status"] for event in events if event["event"] == "interzone.stream.state"]
         assert states[-1] == "CLOSED" and set(states[:-1]) <= {"ACTIVE"}, states
         assert events[-1]["event"] == "interzone.stream.state", events[-1]
@@ -167,11 +168,11 @@ async def main():
                 rest = await frames(socket, lambda seen: len(seen) == len(events) - cut - 1)
             assert rest == [event["data"] for event in events[cut + 1:]], f"socket after {cut}"
 
-        # Refused before the upgrade, in the dialect.
+        # Rejected before the upgrade, with an ACP error.
         for token, name, status, code in (
             ("rubbish", stream, 401, -40007),
-            (BLIND, stream, 403, -40008),
-            (STRANGER, stream, 404, -40003),
+            (UNSCOPED, stream, 403, -40008),
+            (OTHER, stream, 404, -40003),
             (TOKEN, "no-such-stream", 404, -40003),
         ):
             answer = await http.get(f"{URL}/streams/{name}/events", headers=bearer(token))
@@ -179,10 +180,10 @@ async def main():
             assert valid("JsonRpcResponse", {**answer.json(), "id": 0})["error"]["code"] == code, answer.text
             try:
                 async with connect(name, token=token):
-                    raise AssertionError("the socket opened")
-            except websockets.exceptions.InvalidStatus as refusal:
-                assert refusal.response.status_code == status, refusal.response
-                assert json.loads(refusal.response.body)["error"]["code"] == code
+                    raise AssertionError("the socket was opened")
+            except websockets.exceptions.InvalidStatus as rejection:
+                assert rejection.response.status_code == status, rejection.response
+                assert json.loads(rejection.response.body)["error"]["code"] == code
     print("watched")
 
 

@@ -1,5 +1,5 @@
-"""openpyxl, unmodified, as a reader of workbooks. Takes one in base64 and prints its sheets as JSON: each
-with its name and its rows, a cell as its type and its value, and all numbers as they are exactly.
+"""Reads a workbook with openpyxl. Reads it in base64 from stdin and prints its sheets as JSON: name and rows, with the
+type and value of each cell, and numbers in hexadecimal, so that they are exact.
 """
 
 import base64
@@ -12,12 +12,12 @@ from openpyxl import load_workbook
 book = load_workbook(io.BytesIO(base64.b64decode(sys.stdin.read())))
 
 
-def cell(it):
-    value = float(it.value).hex() if it.data_type == "n" and it.value is not None else it.value
-    return [it.data_type, value]
+def cell_json(cell):
+    value = float(cell.value).hex() if cell.data_type == "n" and cell.value is not None else cell.value
+    return [cell.data_type, value]
 
 
 print(json.dumps([
-    {"name": sheet.title, "rows": [[cell(it) for it in row] for row in sheet.iter_rows()]}
+    {"name": sheet.title, "rows": [[cell_json(cell) for cell in row] for row in sheet.iter_rows()]}
     for sheet in book.worksheets
 ]))

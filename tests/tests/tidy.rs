@@ -7,14 +7,17 @@
 #[path = "tidy/codes.rs"]
 mod codes;
 #[cfg(test)]
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
+#[cfg(test)]
 #[path = "tidy/examples.rs"]
 mod examples;
 #[cfg(test)]
 #[path = "tidy/links.rs"]
 mod links;
 #[cfg(test)]
-#[path = "tidy/prove.rs"]
-mod prove;
+#[path = "tidy/rule_assertions.rs"]
+mod rule_assertions;
 #[cfg(test)]
 #[path = "tidy/rules.rs"]
 mod rules;
@@ -27,9 +30,6 @@ mod source;
 #[cfg(test)]
 #[path = "tidy/tree.rs"]
 mod tree;
-#[cfg(test)]
-#[path = "tidy/walls.rs"]
-mod walls;
 #[cfg(test)]
 #[path = "tidy/wording.rs"]
 mod wording;
@@ -50,9 +50,11 @@ fn check_all_files(rule: impl Fn(&SourceFile) -> Vec<Finding>, advice: &str) {
 
 #[test]
 fn crates_use_only_allowed_crates() {
-    let found: Vec<String> = walls::members()
+    let found: Vec<String> = dependencies::members()
         .iter()
-        .flat_map(|member| walls::undeclared_edges(member, walls::ALLOWED_DEPENDENCIES))
+        .flat_map(|member| {
+            dependencies::undeclared_edges(member, dependencies::ALLOWED_DEPENDENCIES)
+        })
         .collect();
     assert_no_findings(
         &found,
@@ -64,22 +66,22 @@ fn crates_use_only_allowed_crates() {
 #[test]
 fn architecture_table_matches_checked_table() {
     assert_eq!(
-        walls::table_in_markdown(&read("ARCHITECTURE.md")),
-        walls::table_as_map(walls::ALLOWED_DEPENDENCIES),
-        "the crate table of ARCHITECTURE.md (left) and ALLOWED_DEPENDENCIES in tests/tests/tidy/walls.rs (right) \
-         must be equal: change both"
+        dependencies::table_in_markdown(&read("ARCHITECTURE.md")),
+        dependencies::table_as_map(dependencies::ALLOWED_DEPENDENCIES),
+        "the crate table of ARCHITECTURE.md (left) and ALLOWED_DEPENDENCIES in tests/tests/tidy/dependencies.rs \
+         (right) must be equal: change both"
     );
 }
 
 #[test]
 fn external_crates_are_used_only_where_allowed() {
-    let found: Vec<String> = walls::members()
+    let found: Vec<String> = dependencies::members()
         .iter()
-        .flat_map(walls::misplaced_external_crates)
+        .flat_map(dependencies::misplaced_external_crates)
         .collect();
     assert_no_findings(
         &found,
-        "do this work in the crate that may use the dependency (the lists in tests/tests/tidy/walls.rs), \
+        "do this work in the crate that may use the dependency (the lists in tests/tests/tidy/dependencies.rs), \
          behind a port if need be",
     );
 }
@@ -87,7 +89,7 @@ fn external_crates_are_used_only_where_allowed() {
 #[test]
 fn hub_and_store_use_only_the_vocabulary() {
     check_all_files(
-        walls::only_vocab,
+        dependencies::only_vocab,
         "write `interzone_protocol::vocab::…`. Wire types of a dialect are converted in \
          execution/src/rpc/<dialect>/convert.rs, before the hub",
     );

@@ -61,10 +61,7 @@ impl OutboxHandler for AskHandler {
                 if is_deferred {
                     attempt.record_deferral().await;
                 }
-                PostOutcome::Retry {
-                    reason,
-                    delay,
-                }
+                PostOutcome::Retry { reason, delay }
             }
         }
     }

@@ -88,11 +88,7 @@ impl Gates {
     pub(crate) fn new(hub: Hub, directory: DirectoryCache, options: GateOptions) -> Self {
         for list in options.policy.empty_lists() {
             let list = list.name();
-            tracing::warn!(
-                list,
-                "policy.{list} is empty, so all questions are refused; list the allowed ids, \
-                 or \"*\" to allow all"
-            );
+            tracing::warn!(list, "policy list is empty, refusing all questions");
         }
         Self {
             hub,
@@ -252,7 +248,7 @@ fn classify_lookup_error(error: &SlackError, language: Language) -> GateDecision
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slack::api::Method;
+    use crate::slack::api::SlackMethod;
 
     #[test]
     fn home_team_of_event_is_trusted_only_within_organisation() {
@@ -296,7 +292,7 @@ mod tests {
     #[test]
     fn slack_lookup_errors_are_refused_reported_or_retried() {
         let classify = |code: &str| {
-            let error = SlackError::rejection(Method::UsersInfo, code);
+            let error = SlackError::rejection(SlackMethod::UsersInfo, code);
             classify_lookup_error(&error, Language::En)
         };
         for code in NOT_FOUND_CODES {
@@ -339,7 +335,7 @@ mod tests {
             );
         }
         for status in [400, 401, 403, 404, 410] {
-            let operation = Method::UsersInfo.name();
+            let operation = SlackMethod::UsersInfo.name();
             let decision =
                 classify_lookup_error(&SlackError::HttpStatus { operation, status }, Language::En);
             assert!(
@@ -354,7 +350,7 @@ mod tests {
             );
         }
         let busy = SlackError::RateLimited {
-            method: Method::UsersInfo,
+            method: SlackMethod::UsersInfo,
             after: Duration::from_secs(7),
         };
         let GateDecision::Retry {

@@ -1,8 +1,8 @@
 //! VFS that delegates everything to SQLite's default VFS, except for writes to WAL files, which are buffered.
 //! Databases, locks and the WAL index are not affected.
 
-use crate::pending::Pending;
-use crate::{Unavailable, is_gathering, note_write, stop_gathering};
+use crate::write_buffer::WriteBuffer;
+use crate::{RegisterError, is_batching, record_write, stop_batching};
 use rusqlite::ffi;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -15,51 +15,53 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const NAME: &CStr = c"interzone-log";
 
 /// The default VFS. Set before registration and never changed.
-static OWN: AtomicPtr<ffi::sqlite3_vfs> = AtomicPtr::new(ptr::null_mut());
+static DEFAULT_VFS: AtomicPtr<ffi::sqlite3_vfs> = AtomicPtr::new(ptr::null_mut());
 
 /// A WAL file, in memory allocated by SQLite, followed by the default VFS's own file object.
 #[repr(C)]
-struct Log {
+struct WalFile {
     base: ffi::sqlite3_file,
     /// From a box, which is freed when the file is closed.
-    pending: *mut Pending,
-    own: ffi::sqlite3_file,
+    buffer: *mut WriteBuffer,
+    inner: ffi::sqlite3_file,
 }
 
 /// Offset of the default VFS's file object in that memory. Both begin with a pointer, so the alignment is the same.
-const HEAD: usize = offset_of!(Log, own);
+const INNER_OFFSET: usize = offset_of!(WalFile, inner);
 
-pub(crate) fn registered() -> Result<&'static str, Unavailable> {
-    static DONE: OnceLock<Result<(), Unavailable>> = OnceLock::new();
-    let name = NAME.to_str().map_err(|_| Unavailable(ffi::SQLITE_ERROR))?;
-    DONE.get_or_init(register).map(|()| name)
+pub(crate) fn register_once() -> Result<&'static str, RegisterError> {
+    static RESULT: OnceLock<Result<(), RegisterError>> = OnceLock::new();
+    let name = NAME
+        .to_str()
+        .map_err(|_| RegisterError(ffi::SQLITE_ERROR))?;
+    RESULT.get_or_init(register).map(|()| name)
 }
 
-fn register() -> Result<(), Unavailable> {
+fn register() -> Result<(), RegisterError> {
     // SAFETY: may be called from any thread; a null name requests the default.
-    let own = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
-    if own.is_null() {
-        return Err(Unavailable(ffi::SQLITE_ERROR));
+    let default = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
+    if default.is_null() {
+        return Err(RegisterError(ffi::SQLITE_ERROR));
     }
-    OWN.store(own, Ordering::Release);
+    DEFAULT_VFS.store(default, Ordering::Release);
     // SAFETY: a registered VFS stays valid. The `pNext` link, which may change, is not used.
-    let like = unsafe { own.read() };
-    let head = c_int::try_from(HEAD).map_err(|_| Unavailable(ffi::SQLITE_ERROR))?;
+    let default = unsafe { default.read() };
+    let offset = c_int::try_from(INNER_OFFSET).map_err(|_| RegisterError(ffi::SQLITE_ERROR))?;
     // The default VFS's functions are passed our VFS object. They use only the data copied here and call the operating
     // system directly.
-    let ours = ffi::sqlite3_vfs {
-        szOsFile: like.szOsFile.saturating_add(head),
+    let shim = ffi::sqlite3_vfs {
+        szOsFile: default.szOsFile.saturating_add(offset),
         pNext: ptr::null_mut(),
         zName: NAME.as_ptr(),
         xOpen: Some(open),
-        ..like
+        ..default
     };
     // SQLite keeps it for the lifetime of the process.
-    let ours = Box::into_raw(Box::new(ours));
+    let shim = Box::into_raw(Box::new(shim));
     // SAFETY: it is initialized, has a unique name and is never freed.
-    match unsafe { ffi::sqlite3_vfs_register(ours, 0) } {
+    match unsafe { ffi::sqlite3_vfs_register(shim, 0) } {
         ffi::SQLITE_OK => Ok(()),
-        code => Err(Unavailable(code)),
+        code => Err(RegisterError(code)),
     }
 }
 
@@ -74,32 +76,32 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    let own = OWN.load(Ordering::Acquire);
+    let default = DEFAULT_VFS.load(Ordering::Acquire);
     // SAFETY: set at registration, and stays valid.
-    let Some(open) = (unsafe { (*own).xOpen }) else {
+    let Some(open) = (unsafe { (*default).xOpen }) else {
         return ffi::SQLITE_ERROR;
     };
     if flags & ffi::SQLITE_OPEN_WAL == 0 {
         // SAFETY: all arguments come from SQLite, and the memory is larger than the default VFS needs.
-        return unsafe { open(own, name, file, flags, out) };
+        return unsafe { open(default, name, file, flags, out) };
     }
-    let log = file.cast::<Log>();
-    // SAFETY: the memory is larger than the default file object by `HEAD`, and begins with this struct.
-    let inner = unsafe { &raw mut (*log).own };
+    let wal = file.cast::<WalFile>();
+    // SAFETY: the memory is larger than the inner file object by `INNER_OFFSET`, and begins with this struct.
+    let inner = unsafe { &raw mut (*wal).inner };
     // SAFETY: as above. The default open need not set it when it fails.
     unsafe { (*inner).pMethods = ptr::null() };
-    // SAFETY: the memory behind `HEAD` has the required size and pointer alignment.
-    let code = unsafe { open(own, name, inner, flags, out) };
+    // SAFETY: the memory behind `INNER_OFFSET` has the required size and pointer alignment.
+    let code = unsafe { open(default, name, inner, flags, out) };
     // SAFETY: set above.
     let is_open = !unsafe { (*inner).pMethods }.is_null();
-    let (methods, pending): (*const ffi::sqlite3_io_methods, _) = match is_open {
+    let (methods, buffer): (*const ffi::sqlite3_io_methods, _) = match is_open {
         true => (&raw const METHODS, Box::into_raw(Box::default())),
         false => (ptr::null(), ptr::null_mut()),
     };
     // SAFETY: the memory is ours.
-    unsafe { (*log).pending = pending };
+    unsafe { (*wal).buffer = buffer };
     // SAFETY: the memory is ours. Without methods SQLite calls nothing more on it.
-    unsafe { (*log).base.pMethods = methods };
+    unsafe { (*wal).base.pMethods = methods };
     code
 }
 
@@ -127,40 +129,40 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
 };
 
 /// The default VFS's file object of a WAL file, and its methods.
-struct Own {
+struct InnerFile {
     file: *mut ffi::sqlite3_file,
     methods: &'static ffi::sqlite3_io_methods,
 }
 
-/// Parts of an open WAL file.
+/// Returns the write buffer and the inner file of an open WAL file.
 ///
 /// # Safety
 /// `file` was opened by [`open`], not closed by [`close`], and is not in use elsewhere: SQLite serializes the use of a
 /// connection, and a WAL file object belongs to one connection.
-unsafe fn parts<'a>(file: *mut ffi::sqlite3_file) -> (&'a mut Pending, Own) {
-    let log = file.cast::<Log>();
-    // SAFETY: the caller's promise; `open` put it there.
-    let pending = unsafe { (*log).pending };
+unsafe fn split<'a>(file: *mut ffi::sqlite3_file) -> (&'a mut WriteBuffer, InnerFile) {
+    let wal = file.cast::<WalFile>();
+    // SAFETY: required of the caller; `open` has set it.
+    let buffer = unsafe { (*wal).buffer };
     // SAFETY: from a box that is still alive, with no other reference.
-    let pending = unsafe { &mut *pending };
-    // SAFETY: the caller's promise.
-    let file = unsafe { &raw mut (*log).own };
+    let buffer = unsafe { &mut *buffer };
+    // SAFETY: required of the caller.
+    let file = unsafe { &raw mut (*wal).inner };
     // SAFETY: as above; the default file object begins with this.
     let methods = unsafe { (*file).pMethods };
     // SAFETY: it is open, so it has methods, which are static.
     let methods = unsafe { &*methods };
-    (pending, Own { file, methods })
+    (buffer, InnerFile { file, methods })
 }
 
-impl Own {
-    fn write(&self, at: i64, bytes: &[u8]) -> c_int {
+impl InnerFile {
+    fn write(&self, offset: i64, bytes: &[u8]) -> c_int {
         let (Some(write), Ok(length)) = (self.methods.xWrite, c_int::try_from(bytes.len())) else {
             return ffi::SQLITE_IOERR_WRITE;
         };
         // SAFETY: it is open, and the bytes outlive the call.
-        let code = unsafe { write(self.file, bytes.as_ptr().cast(), length, at) };
+        let code = unsafe { write(self.file, bytes.as_ptr().cast(), length, offset) };
         // No system call was made since the failed write, so errno is still set.
-        note_write(match code {
+        record_write(match code {
             ffi::SQLITE_OK => None,
             _ => Some(io::Error::last_os_error().kind()),
         });
@@ -170,41 +172,42 @@ impl Own {
     /// Writes the buffer of the current commit. On error the buffer is discarded: SQLite gets the error and rolls
     /// back the transaction.
     ///
-    /// Outside a commit the buffer belongs to a failed one and is dropped: another writer may have used its place.
-    fn write_out(&self, pending: &mut Pending) -> c_int {
-        let code = match pending.stretch() {
-            Some((at, bytes)) if is_gathering() => self.write(at, bytes),
+    /// Outside a batch the buffer belongs to a failed commit and is dropped: another writer may have written at its
+    /// offset.
+    fn flush(&self, buffer: &mut WriteBuffer) -> c_int {
+        let code = match buffer.contents() {
+            Some((offset, bytes)) if is_batching() => self.write(offset, bytes),
             _ => ffi::SQLITE_OK,
         };
-        pending.clear();
+        buffer.clear();
         code
     }
 }
 
-/// Writes the buffer, then calls the default method.
-macro_rules! after_what_is_pending {
-    ($file:expr, $method:ident, $fault:expr $(, $given:expr)*) => {{
-        // SAFETY: the engine calls this for a log that is open.
-        let (pending, own) = unsafe { parts($file) };
-        let code = own.write_out(pending);
-        match own.methods.$method {
+/// Writes the buffer, then calls the method of the inner file.
+macro_rules! flush_and_call {
+    ($file:expr, $method:ident, $error:expr $(, $argument:expr)*) => {{
+        // SAFETY: SQLite calls this for an open WAL file.
+        let (buffer, inner) = unsafe { split($file) };
+        let code = inner.flush(buffer);
+        match inner.methods.$method {
             _ if code != ffi::SQLITE_OK => code,
-            None => $fault,
-            // SAFETY: all is as the engine gave it, but for the file, which is its own.
-            Some(method) => unsafe { method(own.file $(, $given)*) },
+            None => $error,
+            // SAFETY: the arguments come from SQLite, and the file is the inner one.
+            Some(method) => unsafe { method(inner.file $(, $argument)*) },
         }
     }};
 }
 
-/// Calls the default method, for queries that do not depend on the content.
-macro_rules! as_it_is {
-    ($file:expr, $method:ident, $otherwise:expr $(, $given:expr)*) => {{
-        // SAFETY: the engine calls this for a log that is open.
-        let (_, own) = unsafe { parts($file) };
-        match own.methods.$method {
-            None => $otherwise,
-            // SAFETY: all is as the engine gave it, but for the file, which is its own.
-            Some(method) => unsafe { method(own.file $(, $given)*) },
+/// Calls the method of the inner file, for operations that do not depend on the content.
+macro_rules! call_inner {
+    ($file:expr, $method:ident, $default:expr $(, $argument:expr)*) => {{
+        // SAFETY: SQLite calls this for an open WAL file.
+        let (_, inner) = unsafe { split($file) };
+        match inner.methods.$method {
+            None => $default,
+            // SAFETY: the arguments come from SQLite, and the file is the inner one.
+            Some(method) => unsafe { method(inner.file $(, $argument)*) },
         }
     }};
 }
@@ -213,10 +216,10 @@ unsafe extern "C" fn write(
     file: *mut ffi::sqlite3_file,
     bytes: *const c_void,
     length: c_int,
-    at: ffi::sqlite3_int64,
+    offset: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: the engine calls this for a log that is open.
-    let (pending, own) = unsafe { parts(file) };
+    // SAFETY: SQLite calls this for an open WAL file.
+    let (buffer, inner) = unsafe { split(file) };
     let Ok(length) = usize::try_from(length) else {
         return ffi::SQLITE_IOERR_WRITE;
     };
@@ -225,13 +228,13 @@ unsafe extern "C" fn write(
     }
     // SAFETY: SQLite passes this many bytes, unchanged during the call.
     let bytes = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    if is_gathering() && pending.takes(at, bytes) {
+    if is_batching() && buffer.try_append(offset, bytes) {
         return ffi::SQLITE_OK;
     }
-    match own.write_out(pending) {
-        ffi::SQLITE_OK if is_gathering() && pending.takes(at, bytes) => ffi::SQLITE_OK,
-        // Not in a commit, or larger than the buffer.
-        ffi::SQLITE_OK => own.write(at, bytes),
+    match inner.flush(buffer) {
+        ffi::SQLITE_OK if is_batching() && buffer.try_append(offset, bytes) => ffi::SQLITE_OK,
+        // Not in a batch, or larger than the buffer.
+        ffi::SQLITE_OK => inner.write(offset, bytes),
         code => code,
     }
 }
@@ -240,19 +243,19 @@ unsafe extern "C" fn read(
     file: *mut ffi::sqlite3_file,
     into: *mut c_void,
     length: c_int,
-    at: ffi::sqlite3_int64,
+    offset: ffi::sqlite3_int64,
 ) -> c_int {
-    after_what_is_pending!(file, xRead, ffi::SQLITE_IOERR_READ, into, length, at)
+    flush_and_call!(file, xRead, ffi::SQLITE_IOERR_READ, into, length, offset)
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_int64) -> c_int {
-    after_what_is_pending!(file, xTruncate, ffi::SQLITE_IOERR_TRUNCATE, size)
+    flush_and_call!(file, xTruncate, ffi::SQLITE_IOERR_TRUNCATE, size)
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    let code = after_what_is_pending!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags);
+    let code = flush_and_call!(file, xSync, ffi::SQLITE_IOERR_FSYNC, flags);
     // After a sync SQLite may publish later frames without another sync.
-    stop_gathering();
+    stop_batching();
     code
 }
 
@@ -260,58 +263,67 @@ unsafe extern "C" fn file_size(
     file: *mut ffi::sqlite3_file,
     size: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    after_what_is_pending!(file, xFileSize, ffi::SQLITE_IOERR_FSTAT, size)
+    flush_and_call!(file, xFileSize, ffi::SQLITE_IOERR_FSTAT, size)
 }
 
 unsafe extern "C" fn file_control(
     file: *mut ffi::sqlite3_file,
-    what: c_int,
-    about: *mut c_void,
+    operation: c_int,
+    argument: *mut c_void,
 ) -> c_int {
-    after_what_is_pending!(file, xFileControl, ffi::SQLITE_NOTFOUND, what, about)
+    flush_and_call!(
+        file,
+        xFileControl,
+        ffi::SQLITE_NOTFOUND,
+        operation,
+        argument
+    )
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: the engine calls this for a log that is open.
-    let (pending, own) = unsafe { parts(file) };
+    // SAFETY: SQLite calls this for an open WAL file.
+    let (buffer, inner) = unsafe { split(file) };
     // Unsynced bytes belong to no commit.
-    pending.clear();
-    let code = match own.methods.xClose {
+    buffer.clear();
+    let code = match inner.methods.xClose {
         None => ffi::SQLITE_IOERR_CLOSE,
         // SAFETY: it is open, and not used afterwards.
-        Some(close) => unsafe { close(own.file) },
+        Some(close) => unsafe { close(inner.file) },
     };
-    let log = file.cast::<Log>();
+    let wal = file.cast::<WalFile>();
     // SAFETY: it was open until now.
-    let pending = unsafe { (*log).pending };
+    let buffer = unsafe { (*wal).buffer };
     // SAFETY: from a box, and used for the last time: without methods SQLite calls nothing more on it.
-    drop(unsafe { Box::from_raw(pending) });
+    drop(unsafe { Box::from_raw(buffer) });
     // SAFETY: the memory is still ours.
-    unsafe { (*log).base.pMethods = ptr::null() };
+    unsafe { (*wal).base.pMethods = ptr::null() };
     code
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    as_it_is!(file, xLock, ffi::SQLITE_IOERR_LOCK, level)
+    call_inner!(file, xLock, ffi::SQLITE_IOERR_LOCK, level)
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    as_it_is!(file, xUnlock, ffi::SQLITE_IOERR_UNLOCK, level)
+    call_inner!(file, xUnlock, ffi::SQLITE_IOERR_UNLOCK, level)
 }
 
-unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, is: *mut c_int) -> c_int {
-    as_it_is!(
+unsafe extern "C" fn check_reserved_lock(
+    file: *mut ffi::sqlite3_file,
+    is_reserved: *mut c_int,
+) -> c_int {
+    call_inner!(
         file,
         xCheckReservedLock,
         ffi::SQLITE_IOERR_CHECKRESERVEDLOCK,
-        is
+        is_reserved
     )
 }
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
-    as_it_is!(file, xSectorSize, 4096)
+    call_inner!(file, xSectorSize, 4096)
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    as_it_is!(file, xDeviceCharacteristics, 0)
+    call_inner!(file, xDeviceCharacteristics, 0)
 }

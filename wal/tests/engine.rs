@@ -16,7 +16,7 @@ fn open_writer(path: &Path, buffered: bool) -> Connection {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match buffered {
         true => {
-            let vfs = interzone_wal::gathered().unwrap();
+            let vfs = interzone_wal::register_vfs().unwrap();
             Connection::open_with_flags_and_vfs(path, flags, vfs).unwrap()
         }
         false => Connection::open_with_flags(path, flags).unwrap(),
@@ -75,7 +75,7 @@ fn path_with_suffix(path: &Path, suffix: &str) -> std::path::PathBuf {
 
 /// Commits like the store's writer.
 fn commit(connection: &Connection) {
-    let _batch = interzone_wal::commit();
+    let _batch = interzone_wal::begin_batch();
     connection.execute_batch("COMMIT").unwrap();
 }
 
@@ -200,28 +200,28 @@ proptest! {
     fn buffered_and_plain_writer_agree_and_commits_are_durable(steps in operations()) {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one.db"), folder.path().join("other.db"));
-        let (mut gathered, mut plain) = (TestWriter::new(&one, true), TestWriter::new(&other, false));
-        let watching = open_reader(&one);
+        let (mut buffered, mut plain) = (TestWriter::new(&one, true), TestWriter::new(&other, false));
+        let reader = open_reader(&one);
         for step in &steps {
-            let committed = gathered.execute(step);
+            let committed = buffered.execute(step);
             assert_eq!(committed, plain.execute(step));
             if committed {
                 let expected = rows(plain.connection());
                 // The same connection, a long-lived reader, and a reader after a kill.
-                assert_eq!(rows(gathered.connection()), expected);
-                assert_eq!(rows(&watching), expected);
+                assert_eq!(rows(buffered.connection()), expected);
+                assert_eq!(rows(&reader), expected);
                 let (_folder, after) = open_copy_after_kill(&one);
                 assert_eq!(rows(&after), expected);
             }
         }
-        drop(watching);
-        for doer in [&gathered, &plain] {
-            if !doer.connection().is_autocommit() {
-                doer.connection().execute_batch("ROLLBACK").unwrap();
+        drop(reader);
+        for writer in [&buffered, &plain] {
+            if !writer.connection().is_autocommit() {
+                writer.connection().execute_batch("ROLLBACK").unwrap();
             }
-            assert_integrity(doer.connection());
+            assert_integrity(writer.connection());
         }
-        assert_eq!(rows(gathered.connection()), rows(plain.connection()));
+        assert_eq!(rows(buffered.connection()), rows(plain.connection()));
     }
 }
 
@@ -265,7 +265,7 @@ fn rolled_back_writes_do_not_overwrite_later_commits() {
         connection.execute_batch("BEGIN IMMEDIATE").unwrap();
         for id in 0..16 {
             // As if a commit had failed with buffered bytes. The first page syncs the WAL header before.
-            let _batch = (buffer_before_commit && id > 8).then(interzone_wal::commit);
+            let _batch = (buffer_before_commit && id > 8).then(interzone_wal::begin_batch);
             connection.execute(UPSERT, (id, vec![2_u8; 3_000])).unwrap();
         }
         connection.execute_batch("ROLLBACK").unwrap();
@@ -274,14 +274,14 @@ fn rolled_back_writes_do_not_overwrite_later_commits() {
             other.execute(UPSERT, (id, vec![3_u8; 3_000])).unwrap();
         }
         insert_and_commit(&connection, 200, vec![4_u8; 3_000]);
-        for found in [
+        for opened in [
             &connection,
             &other,
             &open_reader(&path),
             &open_copy_after_kill(&path).1,
         ] {
-            assert_integrity(found);
-            let rows = rows(found);
+            assert_integrity(opened);
+            let rows = rows(opened);
             assert_eq!(rows.len(), 41);
             assert!(rows.iter().all(|(_, body)| body.first() != Some(&2)));
         }
@@ -303,13 +303,13 @@ fn commit_writes_nothing_before_its_sync() {
             .len()
     };
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let batch = interzone_wal::commit();
+    let batch = interzone_wal::begin_batch();
     // The WAL header is synced when the WAL restarts, which ends the buffering; so it is started again.
     while wal_length() == 0 {
         connection.execute(UPSERT, (0, vec![6_u8; 60_000])).unwrap();
     }
     drop(batch);
-    let batch = interzone_wal::commit();
+    let batch = interzone_wal::begin_batch();
     let start_length = wal_length();
     for id in 1..8 {
         connection.execute(UPSERT, (id, vec![6_u8; 3_000])).unwrap();
@@ -329,10 +329,10 @@ fn writes_after_a_sync_are_not_buffered() {
     let uri = format!("file:{}?psow=0", path.display());
     let connection = open_writer(Path::new(&uri), true);
     connection.execute_batch(TABLE).unwrap();
-    let watching = open_reader(&path);
+    let reader = open_reader(&path);
     for id in 0..20 {
         insert_and_commit(&connection, id, vec![5_u8; 3_000]);
-        assert_eq!(rows(&watching).len(), usize::try_from(id).unwrap() + 1);
+        assert_eq!(rows(&reader).len(), usize::try_from(id).unwrap() + 1);
     }
     assert_integrity(&open_copy_after_kill(&path).1);
 }
@@ -375,7 +375,7 @@ fn other_journal_modes_and_page_sizes_work() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it.db");
-        let vfs = interzone_wal::gathered().unwrap();
+        let vfs = interzone_wal::register_vfs().unwrap();
         let connection =
             Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), vfs).unwrap();
         set_pragma(&connection, "page_size", &size.to_string());
@@ -394,7 +394,7 @@ fn other_journal_modes_and_page_sizes_work() {
 
 #[test]
 fn missing_folder_fails_with_cannot_open() {
-    let vfs = interzone_wal::gathered().unwrap();
+    let vfs = interzone_wal::register_vfs().unwrap();
     let path = Path::new("/nonexistent/it.db");
     let opened = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs);
     let code = opened.unwrap_err().sqlite_error_code();

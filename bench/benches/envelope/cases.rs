@@ -42,10 +42,10 @@ pub(crate) const CASES: [EnvelopeCase; 4] = [
 /// Messages that are not measured, but that all contenders must answer alike.
 pub(crate) const CONTROLS: [&str; 5] = [
     r#"{"jsonrpc":"2.0","method":"tasks.get","params":{"taskId":"task-1"}}"#,
-    r#"{"jsonrpc":"2.0","method":"tasks.unheard_of","id":4}"#,
+    r#"{"jsonrpc":"2.0","method":"tasks.undefined","id":4}"#,
     r#"{"jsonrpc":"2.0","method":"tasks.get","params":["task-1"],"id":9007199254740993}"#,
     r#"[{"jsonrpc":"2.0","method":"tasks.get","id":1},{"jsonrpc":"2.0","method":"tasks.get"},
-            {"jsonrpc":"2.0","method":"tasks.unheard_of","id":"two \"quoted\""}]"#,
+            {"jsonrpc":"2.0","method":"tasks.undefined","id":"two \"quoted\""}]"#,
     r#"[{"jsonrpc":"2.0","method":"tasks.get"}]"#,
 ];
 

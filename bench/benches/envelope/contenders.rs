@@ -53,7 +53,7 @@ pub(crate) fn check_agreement() -> Result<(), BenchError> {
             };
             if *first.get_or_insert_with(|| response.clone()) != response {
                 let shown: String = message.chars().take(300).collect();
-                let error = format!("{} answers {response:?} to {shown}", contender.name);
+                let error = format!("{} responds {response:?} to {shown}", contender.name);
                 return Err(io::Error::other(error).into());
             }
         }
@@ -201,7 +201,7 @@ fn serde_value(bytes: &[u8]) -> Option<Vec<u8>> {
     let response = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Array(items)) if !items.is_empty() => {
             let responses: Vec<Value> = items.into_iter().filter_map(value_call).collect();
-            Some(Value::Array(responses)).filter(|answers| *answers != json!([]))
+            Some(Value::Array(responses)).filter(|responses| *responses != json!([]))
         }
         Ok(single) => value_call(single),
         Err(_) => Some(value_fail(&Value::Null, -32700, "Parse error")),

@@ -47,9 +47,9 @@ fn run() -> Result<ExitCode, BenchError> {
         return Ok(ExitCode::SUCCESS);
     }
     contenders::check_agreement()?;
-    // `cargo bench` says `--bench`; a test run over all targets does not, and must not take long.
+    // `cargo bench` passes `--bench`; a test run over all targets does not, and must be short.
     if !args.contains(&"--bench") {
-        println!("all contenders give the same answers; measure with `cargo bench`");
+        println!("all contenders give the same responses; measure with `cargo bench`");
         return Ok(ExitCode::SUCCESS);
     }
     let is_met = measure()?;

@@ -68,19 +68,19 @@ fn mixed_events(fixture: &SlackFixture, count: usize) -> (Vec<Vec<u8>>, Vec<Post
     for round in 0..count.div_ceil(10) {
         let post = |kind, offset: usize| fixture.post(round + offset, kind);
         let (dm, mention) = (post(PostKind::Dm, 0), post(PostKind::Mention, USERS / 2));
-        let chatter: Vec<PostedMessage> = (1..5)
+        let unrelated: Vec<PostedMessage> = (1..5)
             .map(|offset| post(PostKind::Unrelated, offset))
             .collect();
         requests.push(signer.request(&dm.event()));
         requests.push(signer.request(&mention.event()));
         requests.push(signer.request(&mention.duplicate_event()));
         requests.extend(
-            chatter
+            unrelated
                 .iter()
                 .map(|message| signer.request(&message.event())),
         );
         requests.extend(
-            chatter
+            unrelated
                 .first()
                 .map(|message| signer.request(&message.edit_event())),
         );

@@ -70,10 +70,12 @@ impl SlackFixture {
     /// Posts a message with a unique word, without sending its event.
     pub(crate) fn post(&self, user_index: usize, kind: PostKind) -> PostedMessage {
         let number = self.posted.fetch_add(1, Ordering::Relaxed);
-        let person = user_index % USERS;
+        let user_index = user_index % USERS;
         let (user, channel) = match kind {
-            PostKind::Dm => (user_id(person), dm_id(person)),
-            PostKind::Mention | PostKind::Unrelated => (user_id(person), channel_id(person)),
+            PostKind::Dm => (user_id(user_index), dm_id(user_index)),
+            PostKind::Mention | PostKind::Unrelated => {
+                (user_id(user_index), channel_id(user_index))
+            }
         };
         let marker = format!("hello{number:08}");
         let text = match kind {
@@ -145,7 +147,8 @@ impl SlackFixture {
                     _ => outcome.duplicated += 1,
                 }
             }
-            let channels = (0..USERS).flat_map(|person| [dm_id(person), channel_id(person)]);
+            let channels =
+                (0..USERS).flat_map(|user_index| [dm_id(user_index), channel_id(user_index)]);
             let all: usize = channels
                 .map(|channel| {
                     workspace
@@ -193,23 +196,23 @@ fn is_finished(workspace: &Workspace, posted: &PostedMessage) -> bool {
     reactions.any(|reaction| FINISHED_REACTIONS.contains(&reaction.name.as_str()))
 }
 
-fn user_id(person: usize) -> String {
-    format!("U0BENCH{person:04}")
+fn user_id(user_index: usize) -> String {
+    format!("U0BENCH{user_index:04}")
 }
 
-fn dm_id(person: usize) -> String {
-    format!("D0BENCH{person:04}")
+fn dm_id(user_index: usize) -> String {
+    format!("D0BENCH{user_index:04}")
 }
 
-fn channel_id(person: usize) -> String {
-    format!("C0BENCH{person:04}")
+fn channel_id(user_index: usize) -> String {
+    format!("C0BENCH{user_index:04}")
 }
 
 fn add_users(slack: &Playground) {
-    for person in 0..USERS {
-        let name = format!("person{person}");
+    for user_index in 0..USERS {
+        let name = format!("user{user_index}");
         slack.set_user(PlaygroundUser {
-            id: user_id(person),
+            id: user_id(user_index),
             name: name.clone(),
             display_name: name.clone(),
             real_name: name.clone(),
@@ -219,9 +222,9 @@ fn add_users(slack: &Playground) {
             is_restricted: false,
         });
         let conversations = [
-            (dm_id(person), interzone_playground::ChannelKind::Im),
+            (dm_id(user_index), interzone_playground::ChannelKind::Im),
             (
-                channel_id(person),
+                channel_id(user_index),
                 interzone_playground::ChannelKind::Public,
             ),
         ];
@@ -230,7 +233,7 @@ fn add_users(slack: &Playground) {
                 id,
                 name: name.clone(),
                 kind,
-                members: vec![user_id(person), seed::BOT_USER.to_owned()],
+                members: vec![user_id(user_index), seed::BOT_USER.to_owned()],
                 archived: false,
             });
         }

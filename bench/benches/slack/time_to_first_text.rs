@@ -19,21 +19,21 @@ const TEXT_METHODS: [&str; 2] = ["chat.startStream", "chat.postMessage"];
 pub(crate) async fn measure(fixture: &SlackFixture, questions: usize) {
     let sender = EventSender::open(fixture.verification.port, &fixture.tls, CONCURRENCY).await;
     // So many users that none asks often: the zone posts about once a second per channel.
-    let people = questions.min(USERS);
+    let users = questions.min(USERS);
     println!("\n# first text");
     println!(
         "{:>16} {:>9} {:>9} {:>9} {:>9}",
         "", "questions", "median ms", "p99 ms", "max ms"
     );
     let mut first_contact = Vec::new();
-    for person in 0..people {
-        first_contact.push(time_to_first_text(fixture, &sender, person).await);
+    for user_index in 0..users {
+        first_contact.push(time_to_first_text(fixture, &sender, user_index).await);
     }
     report("first contact", first_contact);
 
     let mut sequential = Vec::new();
     for question in 0..questions {
-        sequential.push(time_to_first_text(fixture, &sender, question % people).await);
+        sequential.push(time_to_first_text(fixture, &sender, question % users).await);
     }
     let sequential = report("one at a time", sequential);
 
@@ -43,7 +43,7 @@ pub(crate) async fn measure(fixture: &SlackFixture, questions: usize) {
         async move {
             let mut took = Vec::new();
             for question in (asker..questions).step_by(CONCURRENCY) {
-                took.push(time_to_first_text(fixture, sender, question % people).await);
+                took.push(time_to_first_text(fixture, sender, question % users).await);
             }
             took
         }
@@ -70,9 +70,9 @@ pub(crate) async fn measure(fixture: &SlackFixture, questions: usize) {
 async fn time_to_first_text(
     fixture: &SlackFixture,
     sender: &EventSender,
-    person: usize,
+    user_index: usize,
 ) -> Duration {
-    let posted = fixture.post(person, PostKind::Dm);
+    let posted = fixture.post(user_index, PostKind::Dm);
     let request = fixture.signer.request(&posted.event());
     let newest =
         |workspace: &Workspace| workspace.calls().next_back().map_or(0, |call| call.number);

@@ -24,7 +24,7 @@ pub(crate) async fn measure(
 ) {
     let hub = hub(store);
     for (index, writers) in WRITERS.into_iter().enumerate() {
-        let raw = baseline.and_then(|floor| floor.0.get(index).copied());
+        let raw = baseline.and_then(|baseline| baseline.0.get(index).copied());
         let tasks = size.tasks.min(writers * 2_000);
         let meter = Meter::start();
         let done = spread(&hub, writers, tasks, create).await;

@@ -1,6 +1,6 @@
 //! Upper bound: hyper behind TLS with a constant response, in its own process.
 //!
-//! A GET opens a silent stream; `POST /tell` broadcasts its body to all streams, to compare the cost of idle
+//! A GET opens a silent stream; `POST /broadcast` broadcasts its body to all streams, to compare the cost of idle
 //! streams and the fan-out latency.
 
 use bytes::Bytes;
@@ -56,7 +56,7 @@ async fn reply(
         };
         return Ok(response.body(body.boxed()).unwrap());
     }
-    let is_broadcast = request.uri().path() == "/tell";
+    let is_broadcast = request.uri().path() == "/broadcast";
     let body = request.into_body().collect().await?;
     if is_broadcast {
         streams.broadcast(body.to_bytes());

@@ -98,15 +98,15 @@ pub(crate) async fn measure(
                 request,
             });
         }
-        if let Some(rival) = &other_build {
+        if let Some(other) = &other_build {
             let other_request = if method == "tasks.get" {
-                &rival.get
+                &other.get
             } else {
-                &rival.create
+                &other.create
             };
             contenders.push(ServerContender {
                 name: "the other build",
-                server: &rival.zone.server,
+                server: &other.zone.server,
                 request: other_request.clone(),
             });
         }

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const MESSAGE_TEXT: &str = "heard by all";
+const MESSAGE_TEXT: &str = "hello to all";
 
 /// Event that the bare server sends, like one of the zone.
 const BARE_EVENT: &str = r#"id: 2
 event: stream.chunk
-data: {"jsonrpc":"2.0","method":"stream.chunk","params":{"streamId":"0199f1a2b3c4d5e6f708192a3b4c5d6e","chunk":{"role":"user","parts":[{"type":"TextPart","content":"heard by all"}],"timestamp":"2026-01-01T00:00:00.000Z"},"sequence":1,"isLast":false}}
+data: {"jsonrpc":"2.0","method":"stream.chunk","params":{"streamId":"0199f1a2b3c4d5e6f708192a3b4c5d6e","chunk":{"role":"user","parts":[{"type":"TextPart","content":"hello to all"}],"timestamp":"2026-01-01T00:00:00.000Z"},"sequence":1,"isLast":false}}
 
 "#;
 
@@ -29,7 +29,7 @@ pub(crate) async fn measure(folder: &Path, size: ZoneBenchSize) {
     let broadcast = async {
         let mut connection = Connection::open(bare_server.port, &tls).await;
         connection
-            .request(&request("POST", "/tell", None, BARE_EVENT))
+            .request(&request("POST", "/broadcast", None, BARE_EVENT))
             .await;
     };
     measure_fanout("bare TLS", &bare_server, watchers, broadcast).await;

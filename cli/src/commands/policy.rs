@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Check whether a Slack user is allowed to ask, and why
 #[derive(Debug, Args)]
-pub(crate) struct Policy {
+pub(crate) struct PolicyCommand {
     #[command(subcommand)]
     action: PolicyAction,
 }
@@ -56,7 +56,7 @@ struct Explain {
     config: PathBuf,
 }
 
-impl Policy {
+impl PolicyCommand {
     pub(crate) fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         match &self.action {
             PolicyAction::Explain(explain) => explain.run(format),

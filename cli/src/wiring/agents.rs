@@ -113,7 +113,7 @@ fn create_command_agent(
 fn supervisor() -> Option<Supervisor> {
     let program = PathBuf::from("/proc/self/exe");
     if !program.exists() {
-        tracing::warn!("/proc not mounted, agent subprocesses may outlive their program");
+        tracing::warn!("/proc not mounted, agent subprocesses may outlive agents");
         return None;
     }
     let parent = std::process::id().to_string();

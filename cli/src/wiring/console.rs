@@ -1,7 +1,7 @@
 //! Creates the console with the configured sign-in.
 
 use super::StartError;
-use super::identity::Identity;
+use super::identity::TokenVerification;
 use super::store::OpenStore;
 use crate::config::{Config, ConsoleIssuer};
 use interzone_edge::auth::SignInEndpoints;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Creates the console of a zone, if enabled.
 pub(super) async fn create_console(
     config: &Config,
-    identity: &Identity,
+    identity: &TokenVerification,
     store: &OpenStore,
     trust: &TrustRoots,
     zone: &Arc<ExecutionState>,
@@ -66,7 +66,7 @@ const DEFAULT_SCOPE: &str = "interzone:operate interzone:content interzone:chang
 
 fn external_sign_in(
     issuer: &ConsoleIssuer,
-    identity: &Identity,
+    identity: &TokenVerification,
     operators: Vec<String>,
     trust: &TrustRoots,
 ) -> Result<SignIn, StartError> {

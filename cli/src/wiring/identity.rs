@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Token verification of a zone.
-pub(super) struct Identity {
+pub(super) struct TokenVerification {
     pub(super) auth: Arc<Authenticator>,
     /// The built-in issuer, if it is used.
     pub(super) issuer: Option<Issuer>,
@@ -21,7 +21,7 @@ pub(super) struct Identity {
     pub(super) token_url: String,
 }
 
-impl Identity {
+impl TokenVerification {
     pub(super) async fn start(
         config: &Config,
         store: &OpenStore,

@@ -78,7 +78,7 @@ fn unwritable_output_exits_with_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
-            stderr.starts_with("error: cannot write the answer: "),
+            stderr.starts_with("error: cannot write the output: "),
             "{stderr}"
         );
     }

@@ -18,7 +18,7 @@ const BOT_TOKEN: &str = "xoxb-1-2-workspace";
 const APP_TOKEN: &str = "xapp-1-2-workspace";
 
 /// `[slack]` settings for each transport.
-const EVENTS_API: &str = "signing_secret_file = \"signing.txt\"\noffer_stop_after = \"1ms\"\n";
+const EVENTS_API: &str = "signing_secret_file = \"signing.txt\"\nstop_button_delay = \"1ms\"\n";
 const SOCKET_MODE: &str = "mode = \"socket\"\napp_token_file = \"app.txt\"\n";
 
 /// Runs `interzone serve verification` on any port, for a workspace, with the Execution Zone of `interzone up`.

@@ -243,7 +243,7 @@ impl Transport for AgentCore {
                 (Err(error), Some(wait)) if is_throttled(&error) => {
                     sleep(wait.mul_f64(1.0 + random_unit() / 2.0)).await;
                 }
-                (answer, _) => return answer,
+                (response, _) => return response,
             }
         }
     }

@@ -11,113 +11,122 @@ use std::time::SystemTime;
 #[cfg(test)]
 mod tests;
 
-/// Where credentials come from when nobody gave any.
+/// Default credential chain, for callers without explicit credentials.
 pub(super) struct Chain {
-    place: CredentialsEnv,
+    env: CredentialsEnv,
     region: String,
 }
 
 impl Chain {
-    pub(super) fn new(place: CredentialsEnv, region: &str) -> Self {
+    pub(super) fn new(env: CredentialsEnv, region: &str) -> Self {
         let region = region.to_owned();
-        Self { place, region }
+        Self { env, region }
     }
 
-    /// The first credentials there are.
-    pub(super) async fn look(&self, now: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
-        if let Some(keys) = environment(&self.place)? {
+    /// Returns the credentials of the first source that has any.
+    pub(super) async fn resolve(&self, now: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
+        if let Some(keys) = environment_keys(&self.env)? {
             return Ok(ExpiringKeys::without_expiry(keys));
         }
-        let profiles = Profiles::read(&self.place).await?;
-        if let Some(known) = self.profile(&profiles, now).await? {
-            return Ok(known);
+        let profiles = Profiles::read(&self.env).await?;
+        if let Some(credentials) = self.resolve_profile(&profiles, now).await? {
+            return Ok(credentials);
         }
-        if let Some(known) = self.identity(now).await? {
-            return Ok(known);
+        if let Some(credentials) = self.resolve_web_identity(now).await? {
+            return Ok(credentials);
         }
-        if let Some(known) = metadata::ecs_credentials(&self.place).await? {
-            return Ok(known);
+        if let Some(credentials) = metadata::ecs_credentials(&self.env).await? {
+            return Ok(credentials);
         }
-        let nowhere = format!(
-            "neither the environment nor the profile `{}` nor a web identity nor a container has any",
+        let not_found = format!(
+            "neither the environment nor the profile `{}` nor a web identity nor a container has credentials",
             profiles.selected
         );
-        match metadata::imds_credentials(&self.place).await {
-            Ok(Some(known)) => Ok(known),
+        match metadata::imds_credentials(&self.env).await {
+            Ok(Some(credentials)) => Ok(credentials),
             Ok(None) => Err(CredentialsError::new(format!(
-                "{nowhere}, and this machine has no role"
+                "{not_found}, and this instance has no role"
             ))),
-            Err(error) => Err(CredentialsError::new(format!("{nowhere}, and {error}"))),
+            Err(error) => Err(CredentialsError::new(format!("{not_found}, and {error}"))),
         }
     }
 
-    async fn profile(
+    async fn resolve_profile(
         &self,
         profiles: &Profiles,
         now: SystemTime,
     ) -> Result<Option<ExpiringKeys>, CredentialsError> {
-        let Some(way) = profiles.resolve()? else {
+        let Some(path) = profiles.resolve()? else {
             return Ok(None);
         };
-        let found = match way.base {
+        let base = match path.base {
             BaseCredentials::Keys(keys) => Some(ExpiringKeys::without_expiry(keys)),
-            BaseCredentials::Token { role, file } => Some(self.by_token(&role, &file, now).await?),
-            BaseCredentials::Environment => {
-                environment(&self.place)?.map(ExpiringKeys::without_expiry)
+            BaseCredentials::Token { role, file } => {
+                Some(self.assume_role_with_token(&role, &file, now).await?)
             }
-            BaseCredentials::Container => metadata::ecs_credentials(&self.place).await?,
-            BaseCredentials::Machine => metadata::imds_credentials(&self.place).await?,
+            BaseCredentials::Environment => {
+                environment_keys(&self.env)?.map(ExpiringKeys::without_expiry)
+            }
+            BaseCredentials::Container => metadata::ecs_credentials(&self.env).await?,
+            BaseCredentials::Machine => metadata::imds_credentials(&self.env).await?,
         };
-        let mut known = found.ok_or_else(|| {
+        let mut credentials = base.ok_or_else(|| {
             let name = &profiles.selected;
             CredentialsError::new(format!(
-                "the profile `{name}` names a credential_source that has none"
+                "the credential_source of the profile `{name}` has no credentials"
             ))
         })?;
-        for role in &way.roles {
+        for role in &path.roles {
             let at = (self.region.as_str(), now);
-            known = assume_role(&self.place, at, role, RoleProof::Keys(&known.keys)).await?;
+            let proof = RoleProof::Keys(&credentials.keys);
+            credentials = assume_role(&self.env, at, role, proof).await?;
         }
-        Ok(Some(known))
+        Ok(Some(credentials))
     }
 
-    async fn identity(&self, now: SystemTime) -> Result<Option<ExpiringKeys>, CredentialsError> {
-        let Some(file) = self.place.var("AWS_WEB_IDENTITY_TOKEN_FILE") else {
+    async fn resolve_web_identity(
+        &self,
+        now: SystemTime,
+    ) -> Result<Option<ExpiringKeys>, CredentialsError> {
+        let Some(file) = self.env.var("AWS_WEB_IDENTITY_TOKEN_FILE") else {
             return Ok(None);
         };
-        let arn = self.place.var("AWS_ROLE_ARN").ok_or_else(|| {
+        let arn = self.env.var("AWS_ROLE_ARN").ok_or_else(|| {
             CredentialsError::new("AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not")
         })?;
         let role = AssumedRole {
             arn,
-            session: self.place.var("AWS_ROLE_SESSION_NAME"),
+            session: self.env.var("AWS_ROLE_SESSION_NAME"),
             external: None,
         };
-        self.by_token(&role, &file, now).await.map(Some)
+        self.assume_role_with_token(&role, &file, now)
+            .await
+            .map(Some)
     }
 
-    async fn by_token(
+    async fn assume_role_with_token(
         &self,
         role: &AssumedRole,
         file: &str,
         now: SystemTime,
     ) -> Result<ExpiringKeys, CredentialsError> {
-        let token = self.place.read_token(file).await?;
+        let token = self.env.read_token(file).await?;
         let at = (self.region.as_str(), now);
-        assume_role(&self.place, at, role, RoleProof::Token(&token)).await
+        assume_role(&self.env, at, role, RoleProof::Token(&token)).await
     }
 }
 
-fn environment(place: &CredentialsEnv) -> Result<Option<AwsKeys>, CredentialsError> {
+fn environment_keys(env: &CredentialsEnv) -> Result<Option<AwsKeys>, CredentialsError> {
     let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
-    let half = |set, missing| CredentialsError::new(format!("{set} is set, but {missing} is not"));
-    let keys = match (place.var(id), place.var(secret)) {
+    let incomplete =
+        |set, missing| CredentialsError::new(format!("{set} is set, but {missing} is not"));
+    let keys = match (env.var(id), env.var(secret)) {
         (None, None) => return Ok(None),
-        (Some(_), None) => return Err(half(id, secret)),
-        (None, Some(_)) => return Err(half(secret, id)),
+        (Some(_), None) => return Err(incomplete(id, secret)),
+        (None, Some(_)) => return Err(incomplete(secret, id)),
         (Some(id), Some(secret)) => AwsKeys::new(id.trim(), secret.trim()),
     };
-    Ok(Some(match place.var("AWS_SESSION_TOKEN") {
+    Ok(Some(match env.var("AWS_SESSION_TOKEN") {
         Some(token) => keys.with_session_token(token.trim()),
         None => keys,
     }))

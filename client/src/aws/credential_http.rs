@@ -29,7 +29,7 @@ impl CredentialHttp {
         Https::new(&HttpsOptions::default()).map(Self)
     }
 
-    /// Sends a request with retries. `timeout` applies to each attempt.
+    /// Sends a request with retries. The timeout applies to each attempt.
     pub(super) async fn send(
         &self,
         request: &http::Request<Bytes>,
@@ -38,15 +38,15 @@ impl CredentialHttp {
         let mut waits = RETRY_WAITS.into_iter();
         loop {
             let result = timeout(attempt_timeout, self.exchange(request.clone())).await;
-            let tried =
+            let result =
                 result.unwrap_or_else(|_| Err(format!("no response within {attempt_timeout:?}")));
-            let is_done = tried
+            let is_final = result
                 .as_ref()
-                .is_ok_and(|answer| !is_transient(answer.status));
-            match (tried, waits.next()) {
-                (Ok(answer), _) if is_done => return Ok(answer),
+                .is_ok_and(|response| !is_transient(response.status));
+            match (result, waits.next()) {
+                (Ok(response), _) if is_final => return Ok(response),
                 (_, Some(wait)) => sleep(wait).await,
-                (Ok(answer), None) => return Ok(answer),
+                (Ok(response), None) => return Ok(response),
                 (Err(error), None) => {
                     let peer = host_and_port(request.uri());
                     return Err(CredentialsError::new(format!(
@@ -78,15 +78,15 @@ impl CredentialHttp {
     }
 }
 
-/// Returns true if a request to `uri` cannot be intercepted: https, loopback, or one of the hosts in `near`.
-pub(super) fn is_private(uri: &Uri, near: &[&str]) -> bool {
+/// Returns true if a request to `uri` cannot be intercepted: https, loopback, or one of the local hosts.
+pub(super) fn is_private(uri: &Uri, local_hosts: &[&str]) -> bool {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match uri.scheme_str() {
         Some("https") => !host.is_empty(),
         Some("http") => {
             host == "localhost"
-                || near.contains(&host)
+                || local_hosts.contains(&host)
                 || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
         }
         _ => false,

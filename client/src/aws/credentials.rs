@@ -31,7 +31,7 @@ trait CredentialsSource: Send + Sync {
 #[async_trait::async_trait]
 impl CredentialsSource for Chain {
     async fn fetch(&self, now: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
-        Self::look(self, now).await
+        Self::resolve(self, now).await
     }
 }
 
@@ -66,11 +66,11 @@ impl CredentialCache {
     }
 
     pub(super) fn default_chain(region: &str) -> Self {
-        let network = CredentialHttp::new().map_err(|error| {
+        let http = CredentialHttp::new().map_err(|error| {
             // Environment and files can still be used.
             tracing::warn!(%error, "no HTTP client for AWS credentials");
         });
-        let chain = Chain::new(CredentialsEnv::system(network.ok()), region);
+        let chain = Chain::new(CredentialsEnv::system(http.ok()), region);
         Self::from_source(Arc::new(chain))
     }
 
@@ -83,64 +83,64 @@ impl CredentialCache {
 
     /// Returns credentials that are valid at `now`.
     pub(super) async fn get(&self, now: SystemTime) -> Result<AwsKeys, SignError> {
-        let flight = match self.lookup(now) {
-            CredentialLookup::Use(known) => return Ok(known),
-            CredentialLookup::Wait(flight) => flight,
+        let refresh = match self.lookup(now) {
+            CredentialLookup::Use(keys) => return Ok(keys),
+            CredentialLookup::Wait(refresh) => refresh,
         };
         let started_at = Instant::now();
-        let found = flight.await;
+        let result = refresh.await;
         let finished_at = now + started_at.elapsed();
-        let mut slot = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_lasting = |found: &ExpiringKeys| is_valid(found, finished_at + REFRESH_AHEAD);
-        slot.last_failure = (!found.as_ref().is_ok_and(is_lasting)).then_some(finished_at);
-        match found {
-            Ok(found) => {
-                slot.cached = Some(found.clone());
-                Ok(found.keys)
+        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_lasting = |fresh: &ExpiringKeys| is_valid(fresh, finished_at + REFRESH_AHEAD);
+        entry.last_failure = (!result.as_ref().is_ok_and(is_lasting)).then_some(finished_at);
+        match result {
+            Ok(fresh) => {
+                entry.cached = Some(fresh.clone());
+                Ok(fresh.keys)
             }
             // Credentials that are about to expire are better than none.
-            Err(error) => match slot.cached.clone().filter(|kept| is_valid(kept, now)) {
-                Some(kept) => Ok(kept.keys),
+            Err(error) => match entry.cached.clone().filter(|cached| is_valid(cached, now)) {
+                Some(cached) => Ok(cached.keys),
                 None => Err(error),
             },
         }
     }
 
     fn lookup(&self, now: SystemTime) -> CredentialLookup {
-        let mut slot = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &slot.cached
-            && (self.source.is_none() || is_valid(kept, now + REFRESH_AHEAD))
+        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &entry.cached
+            && (self.source.is_none() || is_valid(cached, now + REFRESH_AHEAD))
         {
-            return CredentialLookup::Use(kept.keys.clone());
+            return CredentialLookup::Use(cached.keys.clone());
         }
-        let flight = slot.in_flight.as_ref().and_then(WeakShared::upgrade);
-        let failed_recently = slot.last_failure.is_some_and(|vain| is_recent(vain, now));
-        if let Some(kept) = &slot.cached
-            && is_valid(kept, now)
-            && (failed_recently || flight.is_some())
+        let in_flight = entry.in_flight.as_ref().and_then(WeakShared::upgrade);
+        let failed_recently = entry.last_failure.is_some_and(|at| is_recent(at, now));
+        if let Some(cached) = &entry.cached
+            && is_valid(cached, now)
+            && (failed_recently || in_flight.is_some())
         {
-            return CredentialLookup::Use(kept.keys.clone());
+            return CredentialLookup::Use(cached.keys.clone());
         }
-        if let Some(flight) = flight {
-            return CredentialLookup::Wait(flight);
+        if let Some(refresh) = in_flight {
+            return CredentialLookup::Wait(refresh);
         }
         let source = self.source.clone();
-        let flight = async move { fetch_with_timeout(source, now).await }
+        let refresh = async move { fetch_with_timeout(source, now).await }
             .boxed()
             .shared();
-        slot.in_flight = flight.downgrade();
-        CredentialLookup::Wait(flight)
+        entry.in_flight = refresh.downgrade();
+        CredentialLookup::Wait(refresh)
     }
 }
 
-fn is_valid(known: &ExpiringKeys, at: SystemTime) -> bool {
-    known.expires_at.is_none_or(|end| at < end)
+fn is_valid(credentials: &ExpiringKeys, at: SystemTime) -> bool {
+    credentials.expires_at.is_none_or(|end| at < end)
 }
 
 /// Returns true if `time` is within the retry delay of `now`, in either direction, because the clock may be set back.
 fn is_recent(time: SystemTime, now: SystemTime) -> bool {
-    let between = now.duration_since(time);
-    between.unwrap_or_else(|ahead| ahead.duration()) < RETRY_DELAY
+    let distance = now.duration_since(time);
+    distance.unwrap_or_else(|error| error.duration()) < RETRY_DELAY
 }
 
 async fn fetch_with_timeout(
@@ -151,14 +151,14 @@ async fn fetch_with_timeout(
         |error: Arc<dyn std::error::Error + Send + Sync>| SignError::Credentials(error);
     let Some(source) = source else {
         return Err(credentials_error(Arc::new(std::io::Error::other(
-            "there is no source",
+            "no credentials source is configured",
         ))));
     };
     match tokio::time::timeout(REFRESH_TIMEOUT, source.fetch(now)).await {
-        Ok(Ok(found)) => Ok(found),
+        Ok(Ok(credentials)) => Ok(credentials),
         Ok(Err(error)) => Err(credentials_error(Arc::new(error))),
         Err(_) => Err(credentials_error(Arc::new(CredentialsError::new(format!(
-            "the search was not finished within {REFRESH_TIMEOUT:?}"
+            "the credential lookup was not finished within {REFRESH_TIMEOUT:?}"
         ))))),
     }
 }
@@ -187,9 +187,9 @@ mod tests {
     #[async_trait::async_trait]
     impl CredentialsSource for OneTimeSource {
         async fn fetch(&self, now: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
-            let look = self.0.fetch_add(1, Ordering::SeqCst);
+            let previous = self.0.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            if look > 0 {
+            if previous > 0 {
                 return Err(CredentialsError::new("gone"));
             }
             Ok(ExpiringKeys {
@@ -212,13 +212,13 @@ mod tests {
     /// Returns the same keys each time; after the first time it optionally hangs.
     struct RepeatingSource {
         fetches: Arc<AtomicU64>,
-        is_silent: bool,
+        hangs: bool,
     }
 
     #[async_trait::async_trait]
     impl CredentialsSource for RepeatingSource {
         async fn fetch(&self, _: SystemTime) -> Result<ExpiringKeys, CredentialsError> {
-            if self.fetches.fetch_add(1, Ordering::SeqCst) > 0 && self.is_silent {
+            if self.fetches.fetch_add(1, Ordering::SeqCst) > 0 && self.hangs {
                 std::future::pending::<()>().await;
             }
             Ok(ExpiringKeys {
@@ -246,8 +246,15 @@ mod tests {
         );
         assert!(keys.get(at(3299)).await.is_ok());
         assert_eq!(fetches.load(Ordering::SeqCst), 1);
-        assert!(keys.get(at(3301)).await.is_ok(), "still good");
-        assert_eq!(fetches.load(Ordering::SeqCst), 2, "but nearly over");
+        assert!(
+            keys.get(at(3301)).await.is_ok(),
+            "the cached credentials are still valid"
+        );
+        assert_eq!(
+            fetches.load(Ordering::SeqCst),
+            2,
+            "they are about to expire"
+        );
         let error = keys.get(at(3600)).await.unwrap_err();
         assert!(error.to_string().contains("no credentials"), "{error}");
         assert!(error.to_string().ends_with(": gone"), "{error}");
@@ -259,25 +266,25 @@ mod tests {
         let fetches = Arc::new(AtomicU64::new(0));
         let source = RepeatingSource {
             fetches: fetches.clone(),
-            is_silent: true,
+            hangs: true,
         };
         let keys = CredentialCache::from_source(Arc::new(source));
         keys.get(at(0)).await.unwrap();
-        let began = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let meanwhile = async {
             keys.get(at(3302)).await.unwrap();
-            began.elapsed()
+            start.elapsed()
         };
         let (first, waited) = tokio::join!(keys.get(at(3301)), meanwhile);
         assert!(first.is_ok());
-        assert_eq!((began.elapsed(), waited), (REFRESH_TIMEOUT, Duration::ZERO));
+        assert_eq!((start.elapsed(), waited), (REFRESH_TIMEOUT, Duration::ZERO));
         for seconds in [3331, 3332, 3390] {
             keys.get(at(seconds)).await.unwrap();
         }
-        assert_eq!(began.elapsed(), REFRESH_TIMEOUT, "no further wait");
+        assert_eq!(start.elapsed(), REFRESH_TIMEOUT, "no further wait");
         assert_eq!(fetches.load(Ordering::SeqCst), 2);
         keys.get(at(3391)).await.unwrap();
-        assert_eq!(fetches.load(Ordering::SeqCst), 3, "a minute later");
+        assert_eq!(fetches.load(Ordering::SeqCst), 3, "retried after a minute");
         assert!(keys.get(at(3600)).await.is_err(), "they have expired");
     }
 
@@ -286,7 +293,7 @@ mod tests {
         let fetches = Arc::new(AtomicU64::new(0));
         let source = RepeatingSource {
             fetches: fetches.clone(),
-            is_silent: false,
+            hangs: false,
         };
         let keys = CredentialCache::from_source(Arc::new(source));
         for (seconds, expected) in [(0, 1), (3301, 2), (3302, 2), (3360, 2), (3361, 3), (0, 3)] {
@@ -298,9 +305,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn hanging_source_times_out() {
         let keys = CredentialCache::from_source(Arc::new(HangingSource));
-        let began = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let error = keys.get(SystemTime::UNIX_EPOCH).await.unwrap_err();
-        assert_eq!(began.elapsed(), REFRESH_TIMEOUT);
+        assert_eq!(start.elapsed(), REFRESH_TIMEOUT);
         assert!(
             error.to_string().contains("not finished within 30s"),
             "{error}"

@@ -109,10 +109,10 @@ impl CredentialsEnv {
 
     /// Reads a token from a file.
     pub(super) async fn read_token(&self, path: &str) -> Result<String, CredentialsError> {
-        let found = self
+        let content = self
             .read_file(self.resolve_path(path).unwrap_or_else(|| path.into()))
             .await;
-        let token = found
+        let token = content
             .map_err(|error| CredentialsError::new(format!("{path} cannot be read: {error}")))?;
         match token.trim() {
             "" => Err(CredentialsError::new(format!("{path} is empty"))),
@@ -126,7 +126,7 @@ impl CredentialsEnv {
         timeout: Duration,
     ) -> Result<CredentialResponse, CredentialsError> {
         match &self.http {
-            Some(network) => network.send(&request, timeout).await,
+            Some(http) => http.send(&request, timeout).await,
             None => Err(CredentialsError::new("no HTTP client is available")),
         }
     }

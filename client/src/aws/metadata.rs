@@ -39,15 +39,15 @@ struct CredentialsDocument {
 
 /// Returns the container's credentials, if it has any.
 pub(super) async fn ecs_credentials(
-    place: &CredentialsEnv,
+    env: &CredentialsEnv,
 ) -> Result<Option<ExpiringKeys>, CredentialsError> {
-    let Some((name, address)) = container_address(place)? else {
+    let Some((name, address)) = container_address(env)? else {
         return Ok(None);
     };
     let mut request = request(Method::GET, &address, name)?;
-    let token = match place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
-        Some(path) => Some(place.read_token(&path).await?),
-        None => place.var("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+    let token = match env.var("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+        Some(path) => Some(env.read_token(&path).await?),
+        None => env.var("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
     };
     if let Some(token) = token {
         let value = HeaderValue::from_str(token.trim());
@@ -57,23 +57,23 @@ pub(super) async fn ecs_credentials(
         value.set_sensitive(true);
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
-    let answer = place.request(request, CONTAINER_TIMEOUT).await?;
-    let who = "the container's host";
-    parse_credentials(who, answer.status, &answer.body).map(Some)
+    let response = env.request(request, CONTAINER_TIMEOUT).await?;
+    let endpoint = "the container credentials endpoint";
+    parse_credentials(endpoint, response.status, &response.body).map(Some)
 }
 
 /// Returns the container's credentials URL and the variable that set it. Plain http is allowed only to local hosts.
 fn container_address(
-    place: &CredentialsEnv,
+    env: &CredentialsEnv,
 ) -> Result<Option<(&'static str, String)>, CredentialsError> {
     let name = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
-    if let Some(path) = place.var(name) {
+    if let Some(path) = env.var(name) {
         let slash = if path.starts_with('/') { "" } else { "/" };
         let address = format!("http://169.254.170.2{slash}{path}");
         return Ok(Some((name, address)));
     }
     let name = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
-    let Some(address) = place.var(name) else {
+    let Some(address) = env.var(name) else {
         return Ok(None);
     };
     let uri: Uri = address.parse().map_err(|_| invalid_url(name))?;
@@ -81,41 +81,42 @@ fn container_address(
         return Ok(Some((name, address)));
     }
     Err(CredentialsError::new(format!(
-        "{name} must be https, this machine or a host of containers"
+        "{name} must be an https URL, loopback or a container credentials host"
     )))
 }
 
 /// Returns the credentials of the instance role, if there is one.
 pub(super) async fn imds_credentials(
-    place: &CredentialsEnv,
+    env: &CredentialsEnv,
 ) -> Result<Option<ExpiringKeys>, CredentialsError> {
-    let disabled = place.var("AWS_EC2_METADATA_DISABLED");
+    let disabled = env.var("AWS_EC2_METADATA_DISABLED");
     if disabled.is_some_and(|value| value.trim().eq_ignore_ascii_case("true")) {
         return Ok(None);
     }
-    let base = imds_url(place);
+    let base = imds_url(env);
     let mut token_request = request(Method::PUT, &format!("{base}/latest/api/token"), ENDPOINT)?;
     let ttl = HeaderValue::from_static(TOKEN_TTL_SECONDS);
     token_request.headers_mut().insert(TOKEN_TTL, ttl);
-    let answer = place.request(token_request, IMDS_TIMEOUT).await?;
-    let who = "the machine's metadata";
-    if !answer.status.is_success() {
-        return Err(endpoint_error(who, answer.status, &answer.body));
+    let response = env.request(token_request, IMDS_TIMEOUT).await?;
+    let endpoint = "the instance metadata";
+    if !response.status.is_success() {
+        return Err(endpoint_error(endpoint, response.status, &response.body));
     }
-    let token = HeaderValue::from_bytes(&answer.body);
-    let mut token = token.map_err(|_| CredentialsError::new(format!("{who}: invalid token")))?;
+    let token = HeaderValue::from_bytes(&response.body);
+    let mut token =
+        token.map_err(|_| CredentialsError::new(format!("{endpoint}: invalid token")))?;
     token.set_sensitive(true);
 
     let mut roles_request = request(Method::GET, &format!("{base}{ROLES}"), ENDPOINT)?;
     roles_request.headers_mut().insert(TOKEN, token.clone());
-    let answer = place.request(roles_request, IMDS_TIMEOUT).await?;
-    if answer.status == StatusCode::NOT_FOUND {
+    let response = env.request(roles_request, IMDS_TIMEOUT).await?;
+    if response.status == StatusCode::NOT_FOUND {
         return Ok(None);
     }
-    if !answer.status.is_success() {
-        return Err(endpoint_error(who, answer.status, &answer.body));
+    if !response.status.is_success() {
+        return Err(endpoint_error(endpoint, response.status, &response.body));
     }
-    let roles = String::from_utf8_lossy(&answer.body);
+    let roles = String::from_utf8_lossy(&response.body);
     let Some(role) = roles
         .lines()
         .next()
@@ -124,25 +125,25 @@ pub(super) async fn imds_credentials(
     else {
         return Ok(None);
     };
-    let whose = "the role name in the instance metadata";
-    let mut role_request = request(Method::GET, &format!("{base}{ROLES}{role}"), whose)?;
+    let source = "the role name in the instance metadata";
+    let mut role_request = request(Method::GET, &format!("{base}{ROLES}{role}"), source)?;
     role_request.headers_mut().insert(TOKEN, token);
-    let answer = place.request(role_request, IMDS_TIMEOUT).await?;
-    parse_credentials(who, answer.status, &answer.body).map(Some)
+    let response = env.request(role_request, IMDS_TIMEOUT).await?;
+    parse_credentials(endpoint, response.status, &response.body).map(Some)
 }
 
-fn imds_url(place: &CredentialsEnv) -> String {
-    if let Some(address) = place.var(ENDPOINT) {
+fn imds_url(env: &CredentialsEnv) -> String {
+    if let Some(address) = env.var(ENDPOINT) {
         return address.trim_end_matches('/').to_owned();
     }
-    let mode = place.var("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
+    let mode = env.var("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
     if mode.is_some_and(|mode| mode.trim().eq_ignore_ascii_case("ipv6")) {
         return "http://[fd00:ec2::254]".to_owned();
     }
     "http://169.254.169.254".to_owned()
 }
 
-/// Builds a request. Errors name `whose` instead of the URL, which may contain a password.
+/// Builds a request. Errors name `source` instead of the URL, which may contain a password.
 fn request(
     method: Method,
     address: &str,
@@ -158,47 +159,49 @@ fn invalid_url(source: &str) -> CredentialsError {
 }
 
 fn parse_credentials(
-    who: &str,
+    endpoint: &str,
     status: StatusCode,
     body: &[u8],
 ) -> Result<ExpiringKeys, CredentialsError> {
     if !status.is_success() {
-        return Err(endpoint_error(who, status, body));
+        return Err(endpoint_error(endpoint, status, body));
     }
     // serde's error may quote the response, so it is dropped.
-    let given: CredentialsDocument = serde_json::from_slice(body)
-        .map_err(|_| CredentialsError::new(format!("{who}: the response is invalid")))?;
-    if given.code.as_deref().is_some_and(|code| code != "Success") {
-        return Err(endpoint_error(who, status, body));
+    let document: CredentialsDocument = serde_json::from_slice(body)
+        .map_err(|_| CredentialsError::new(format!("{endpoint}: the response is invalid")))?;
+    if document
+        .code
+        .as_deref()
+        .is_some_and(|code| code != "Success")
+    {
+        return Err(endpoint_error(endpoint, status, body));
     }
     // Keys with a session token expire, so they must not be cached without an expiry time.
-    if given.token.is_some() && given.expiration.is_none() {
-        let words = format!("{who}: temporary keys without an expiration");
-        return Err(CredentialsError::new(words));
+    if document.token.is_some() && document.expiration.is_none() {
+        let text = format!("{endpoint}: temporary keys without an expiration");
+        return Err(CredentialsError::new(text));
     }
-    match (given.access_key_id, given.secret_access_key) {
+    match (document.access_key_id, document.secret_access_key) {
         (Some(id), Some(secret)) => {
             let mut keys = AwsKeys::new(id, secret);
-            if let Some(token) = given.token {
+            if let Some(token) = document.token {
                 keys = keys.with_session_token(token);
             }
-            let until = given.expiration.map(to_system_time);
-            Ok(ExpiringKeys {
-                keys,
-                expires_at: until,
-            })
+            let expires_at = document.expiration.map(to_system_time);
+            Ok(ExpiringKeys { keys, expires_at })
         }
         _ => Err(CredentialsError::new(format!(
-            "{who}: the response has no keys"
+            "{endpoint}: the response has no keys"
         ))),
     }
 }
 
 /// Error with the endpoint's code and message, which never contain credentials.
-fn endpoint_error(who: &str, status: StatusCode, body: &[u8]) -> CredentialsError {
-    let given: Option<CredentialsDocument> = serde_json::from_slice(body).ok();
-    let (code, message) = given.map_or((None, None), |given| (given.code, given.message));
-    let mut text = format!("{who} refused (HTTP status {status})");
+fn endpoint_error(endpoint: &str, status: StatusCode, body: &[u8]) -> CredentialsError {
+    let document: Option<CredentialsDocument> = serde_json::from_slice(body).ok();
+    let (code, message) =
+        document.map_or((None, None), |document| (document.code, document.message));
+    let mut text = format!("{endpoint} rejected the request (HTTP status {status})");
     for detail in [code, message].into_iter().flatten() {
         text.push_str(": ");
         text.extend(detail.chars().filter(|c| !c.is_control()).take(200));
@@ -212,9 +215,9 @@ mod tests {
     use crate::aws::environment::CredentialsEnv;
 
     fn env_with(vars: &'static [(&'static str, &'static str)]) -> CredentialsEnv {
-        let found = |name: &str| vars.iter().find(|(key, _)| *key == name);
+        let find = |name: &str| vars.iter().find(|(key, _)| *key == name);
         CredentialsEnv::new(
-            move |name| found(name).map(|(_, value)| (*value).to_owned()),
+            move |name| find(name).map(|(_, value)| (*value).to_owned()),
             None,
         )
     }
@@ -230,20 +233,20 @@ mod tests {
             "http://[fd00:ec2::23]/v1/credentials",
             "https://credentials.example/x",
         ] {
-            let place =
+            let env =
                 CredentialsEnv::new(move |name| (name == FULL).then(|| address.to_owned()), None);
-            let found = container_address(&place).unwrap();
+            let found = container_address(&env).unwrap();
             assert_eq!(found, Some((FULL, address.to_owned())));
         }
         for address in [
             "http://credentials.example/x",
             "http://10.0.0.1/",
             "/x",
-            "nowhere at all",
+            "not a url",
         ] {
-            let place =
+            let env =
                 CredentialsEnv::new(move |name| (name == FULL).then(|| address.to_owned()), None);
-            let error = container_address(&place).unwrap_err().to_string();
+            let error = container_address(&env).unwrap_err().to_string();
             assert!(error.contains(FULL), "{error}");
         }
     }
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(address, "http://169.254.170.2/v2/credentials/x");
         assert!(container_address(&env_with(&[])).unwrap().is_none());
         assert_eq!(imds_url(&env_with(&[])), "http://169.254.169.254");
-        let six = env_with(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv6")]);
-        assert_eq!(imds_url(&six), "http://[fd00:ec2::254]");
+        let ipv6 = env_with(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv6")]);
+        assert_eq!(imds_url(&ipv6), "http://[fd00:ec2::254]");
     }
 }

@@ -10,8 +10,8 @@ use std::io::ErrorKind;
 const UNSUPPORTED_SOURCES: [(&str, &str); 4] = [
     ("sso_session", "single sign-on"),
     ("sso_start_url", "single sign-on"),
-    ("login_session", "a session of the console"),
-    ("credential_process", "a program"),
+    ("login_session", "an AWS console login"),
+    ("credential_process", "an external program"),
 ];
 
 /// All profiles and the selected one.
@@ -42,8 +42,8 @@ pub(super) enum BaseCredentials {
 impl Profiles {
     /// Reads both files. A missing default file counts as empty; a missing file that is configured, or an unreadable
     /// one, is an error.
-    pub(super) async fn read(place: &CredentialsEnv) -> Result<Self, CredentialsError> {
-        let selected = place.var("AWS_PROFILE");
+    pub(super) async fn read(env: &CredentialsEnv) -> Result<Self, CredentialsError> {
+        let selected = env.var("AWS_PROFILE");
         let mut profiles = Self {
             selected: selected.unwrap_or_else(|| "default".to_owned()),
             all: BTreeMap::new(),
@@ -57,9 +57,9 @@ impl Profiles {
                 ProfileFile::Credentials,
             ),
         ] {
-            let configured = place.var(var);
+            let configured = env.var(var);
             let name = configured.as_deref().unwrap_or(default_path);
-            let Some(path) = place.resolve_path(name) else {
+            let Some(path) = env.resolve_path(name) else {
                 if configured.is_some() {
                     return Err(CredentialsError::new(format!(
                         "{var}: the home directory is unknown"
@@ -67,8 +67,8 @@ impl Profiles {
                 }
                 continue;
             };
-            match place.read_file(path).await {
-                Ok(text) => profiles.take_in(&text, kind, name)?,
+            match env.read_file(path).await {
+                Ok(text) => profiles.merge(&text, kind, name)?,
                 Err(error) if error.kind() == ErrorKind::NotFound && configured.is_none() => {}
                 Err(error) => {
                     return Err(CredentialsError::new(format!(
@@ -80,12 +80,7 @@ impl Profiles {
         Ok(profiles)
     }
 
-    fn take_in(
-        &mut self,
-        text: &str,
-        kind: ProfileFile,
-        file: &str,
-    ) -> Result<(), CredentialsError> {
+    fn merge(&mut self, text: &str, kind: ProfileFile, file: &str) -> Result<(), CredentialsError> {
         let lines = parse_lines(text).map_err(|line| {
             CredentialsError::new(format!(
                 "line {line} of {file} is neither `[name]` nor `key = value`"
@@ -95,7 +90,7 @@ impl Profiles {
         for line in lines {
             let section = line.section;
             let name = match (kind, section.split_once(char::is_whitespace)) {
-                // The longer spelling of it wins.
+                // `[profile default]` takes precedence over `[default]`.
                 (ProfileFile::Config, None) => {
                     Some(section).filter(|name| *name == "default" && !exact)
                 }
@@ -133,7 +128,10 @@ impl Profiles {
                 ),
             })?;
             if visited.contains(&name) {
-                return Err(profile_error(name, "is its own source in the end"));
+                return Err(profile_error(
+                    name,
+                    "is its own source, through source_profile",
+                ));
             }
             visited.push(name);
             if visited.len() > 1
@@ -156,8 +154,8 @@ impl Profiles {
                     ));
                 }
                 (None, None) => {
-                    let words = "has a role_arn, but neither source_profile nor credential_source";
-                    return Err(profile_error(name, words));
+                    let text = "has a role_arn, but neither source_profile nor credential_source";
+                    return Err(profile_error(name, text));
                 }
                 (Some(source), None) if source != name => name = source,
                 _ => break base_credentials(name, profile)?,
@@ -216,11 +214,11 @@ fn base_credentials(
         .find(|(key, _)| profile.contains_key(*key))
     {
         None => Ok(None),
-        Some((_, way)) => Err(profile_error(
+        Some((_, source)) => Err(profile_error(
             name,
             &format!(
-                "gets its credentials from {way}, which is not supported: put those of \
-                 `aws configure export-credentials` into the environment"
+                "gets its credentials from {source}, which is not supported: set the output of \
+                 `aws configure export-credentials` in the environment"
             ),
         )),
     }
@@ -266,7 +264,7 @@ struct ProfileLine<'a> {
 
 /// Parses a file into pairs with their sections, or returns the number of an invalid line.
 fn parse_lines(text: &str) -> Result<Vec<ProfileLine<'_>>, usize> {
-    let mut found = Vec::new();
+    let mut lines = Vec::new();
     let mut section = None;
     let mut depth = None;
     for (number, line) in (1_usize..).zip(text.trim_start_matches('\u{feff}').lines()) {
@@ -275,7 +273,7 @@ fn parse_lines(text: &str) -> Result<Vec<ProfileLine<'_>>, usize> {
             continue;
         }
         let indent = line.len() - start.len();
-        // A nested value of the line above, which is not about credentials.
+        // A nested setting of the line above, which has no credentials.
         if depth.is_some_and(|depth| indent > depth) {
             continue;
         }
@@ -283,7 +281,7 @@ fn parse_lines(text: &str) -> Result<Vec<ProfileLine<'_>>, usize> {
             let (name, _) = header.split_once(']').ok_or(number)?;
             let name = name.trim();
             (section, depth) = (Some(name), None);
-            found.push(ProfileLine {
+            lines.push(ProfileLine {
                 section: name,
                 pair: None,
             });
@@ -294,13 +292,13 @@ fn parse_lines(text: &str) -> Result<Vec<ProfileLine<'_>>, usize> {
         let section = section.ok_or(number)?;
         let pair = (key.trim(), strip_comment(value).trim());
         if !pair.1.is_empty() {
-            found.push(ProfileLine {
+            lines.push(ProfileLine {
                 section,
                 pair: Some(pair),
             });
         }
     }
-    Ok(found)
+    Ok(lines)
 }
 
 /// Removes a trailing comment. It must follow whitespace, because a secret may contain `#` or `;`.

@@ -37,7 +37,7 @@ pub(super) fn sign(
 ) -> Result<(), SignError> {
     let timestamp = format_timestamp(scope.at);
     let Some(date) = timestamp.get(..8) else {
-        return Err(request_error("there is no such time"));
+        return Err(request_error("the signing time is invalid"));
     };
     let mut added = vec![(DATE, header_value(&timestamp)?)];
     if let Some(token) = keys.session() {
@@ -76,7 +76,7 @@ fn canonical_request(request: &http::Request<Bytes>) -> Result<(String, String),
         if !is_signed(name) {
             continue;
         }
-        // Left unsigned, an intermediary could change it.
+        // An unsigned header could be changed by an intermediary.
         let value = value.to_str();
         let value =
             value.map_err(|_| request_error("a header that must be signed is not ASCII"))?;
@@ -191,8 +191,8 @@ fn collapse_spaces(value: &str) -> String {
 
 /// Formats a time such as `20260102T030405Z`.
 fn format_timestamp(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
     let text = Timestamp::from_millis(millis).to_string();
     let seconds = text.split('.').next().unwrap_or_default();
     let mut plain: String = seconds

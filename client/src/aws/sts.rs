@@ -31,20 +31,20 @@ pub(super) enum RoleProof<'a> {
 
 /// Returns credentials of a role.
 pub(super) async fn assume_role(
-    place: &CredentialsEnv,
+    env: &CredentialsEnv,
     (region, now): (&str, SystemTime),
     role: &AssumedRole,
     proof: RoleProof<'_>,
 ) -> Result<ExpiringKeys, CredentialsError> {
-    let role_error = |words: &str| CredentialsError::new(format!("the role {}: {words}", role.arn));
-    let address = sts_url(place, region).map_err(|words| role_error(&words))?;
+    let role_error = |text: &str| CredentialsError::new(format!("the role {}: {text}", role.arn));
+    let address = sts_url(env, region).map_err(|text| role_error(&text))?;
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let session = role.session.clone();
     let session = session.unwrap_or_else(|| format!("interzone-{seconds}"));
     let form = request_form(role, &session, &proof);
     let request = http::Request::post(address).header(header::CONTENT_TYPE, FORM);
     let request = request.body(Bytes::from(form));
-    let mut request = request.map_err(|_| role_error("its service has no address"))?;
+    let mut request = request.map_err(|_| role_error("the STS URL is invalid"))?;
     if let RoleProof::Keys(keys) = proof {
         let service = "sts";
         let scope = sigv4::SigningScope {
@@ -54,13 +54,13 @@ pub(super) async fn assume_role(
         };
         sigv4::sign(&mut request, keys, scope).map_err(|error| role_error(&error.to_string()))?;
     }
-    let answer = place.request(request, ATTEMPT_TIMEOUT).await;
-    let answer = answer.map_err(|error| role_error(&error.to_string()))?;
-    let text = String::from_utf8_lossy(&answer.body);
-    if !answer.status.is_success() {
-        return Err(role_error(&error_text(answer.status, &text)));
+    let response = env.request(request, ATTEMPT_TIMEOUT).await;
+    let response = response.map_err(|error| role_error(&error.to_string()))?;
+    let text = String::from_utf8_lossy(&response.body);
+    if !response.status.is_success() {
+        return Err(role_error(&error_text(response.status, &text)));
     }
-    parse_credentials(&text).ok_or_else(|| role_error("the answer has no credentials"))
+    parse_credentials(&text).ok_or_else(|| role_error("the response has no credentials"))
 }
 
 /// Builds the form of the STS request.
@@ -86,16 +86,16 @@ fn request_form(role: &AssumedRole, session: &str, proof: &RoleProof<'_>) -> Str
 
 /// Returns the STS URL of the region, or the one in the environment. It must be https or loopback, because tokens
 /// are sent there.
-fn sts_url(place: &CredentialsEnv, region: &str) -> Result<String, String> {
+fn sts_url(env: &CredentialsEnv, region: &str) -> Result<String, String> {
     for name in ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"] {
-        let Some(address) = place.var(name) else {
+        let Some(address) = env.var(name) else {
             continue;
         };
         let address = format!("{}/", address.trim_end_matches('/'));
         let uri = address.parse::<Uri>();
         return match uri.is_ok_and(|uri| is_private(&uri, &[])) {
             true => Ok(address),
-            false => Err(format!("{name} must be https or this machine")),
+            false => Err(format!("{name} must be an https URL or loopback")),
         };
     }
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -117,7 +117,7 @@ fn sts_url(place: &CredentialsEnv, region: &str) -> Result<String, String> {
 
 /// Error text with the service's code and message, which contain no credentials.
 fn error_text(status: StatusCode, body: &str) -> String {
-    let mut text = format!("refused (HTTP status {status})");
+    let mut text = format!("the request was rejected (HTTP status {status})");
     for name in ["Code", "Message"] {
         if let Some(detail) = element(body, name) {
             text.push_str(": ");
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn sts_url_depends_on_the_partition() {
-        let nowhere = CredentialsEnv::new(|_| None, None);
+        let empty = CredentialsEnv::new(|_| None, None);
         for (region, host) in [
             ("eu-west-1", "sts.eu-west-1.amazonaws.com"),
             ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
@@ -163,10 +163,10 @@ mod tests {
             ("us-isob-east-1", "sts.us-isob-east-1.sc2s.sgov.gov"),
         ] {
             let expected = format!("https://{host}/");
-            assert_eq!(sts_url(&nowhere, region), Ok(expected));
+            assert_eq!(sts_url(&empty, region), Ok(expected));
         }
         for region in ["", "evil.example/", "EU", "a b"] {
-            assert!(sts_url(&nowhere, region).is_err(), "{region}");
+            assert!(sts_url(&empty, region).is_err(), "{region}");
         }
     }
 
@@ -184,13 +184,13 @@ mod tests {
                 ("http://127.0.0.1@sts.example", None),
                 ("ftp://localhost", None),
                 ("localhost:1", None),
-                ("pa55 is no address", None),
+                ("pa55 is not a url", None),
             ] {
-                let place = CredentialsEnv::new(
+                let env = CredentialsEnv::new(
                     move |var| (var == name).then(|| configured.to_owned()),
                     None,
                 );
-                let found = sts_url(&place, "eu-west-1");
+                let found = sts_url(&env, "eu-west-1");
                 assert_eq!(found.as_deref().ok(), expected, "{configured}");
                 if let Err(text) = found {
                     assert!(text.contains(&format!("{name} must")), "{text}");

@@ -1,4 +1,4 @@
-//! Valid tokens are accepted, forged ones are rejected, and the issuer is asked rarely.
+//! Authentication tests: valid, forged, expired, revoked and certificate-bound tokens, and the key set.
 
 mod remote_issuer;
 mod removed_keys;
@@ -111,7 +111,7 @@ async fn each_allowed_algorithm_authenticates() {
         assert!(identity.has_scope("tasks:read"));
         assert!(!identity.has_scope("tasks:*") && !identity.has_scope("tasks:rea"));
         assert_eq!(identity.expires_at(), NOW + 600);
-        // The second time it is the same identity, from the cache.
+        // The second call returns the cached identity.
         assert!(Arc::ptr_eq(
             &identity,
             &authenticate(&auth, &token).await.unwrap()
@@ -133,7 +133,7 @@ async fn forged_headers_are_rejected() {
         let failure = failure_of(json!({"alg": alg, "kid": "k"})).await;
         assert_eq!(failure, AuthFailure::Invalid(reason::ALGORITHM), "{alg}");
     }
-    // The key is for RSA, whatever the token claims.
+    // The key is for RSA, so the `alg` of the token must match.
     for alg in ["ES256", "EdDSA"] {
         let failure = failure_of(json!({"alg": alg, "kid": "k"})).await;
         assert_eq!(failure, AuthFailure::Invalid(reason::KEY), "{alg}");
@@ -165,8 +165,8 @@ async fn forged_headers_are_rejected() {
             "{header}"
         );
     }
-    let twice = r#"{"alg":"RS256","alg":"RS256","kid":"k"}"#;
-    let failure = authenticate(&auth, &RSA.sign(twice, &body))
+    let duplicate = r#"{"alg":"RS256","alg":"RS256","kid":"k"}"#;
+    let failure = authenticate(&auth, &RSA.sign(duplicate, &body))
         .await
         .unwrap_err();
     assert_eq!(failure, AuthFailure::Invalid(reason::MALFORMED));
@@ -257,7 +257,7 @@ async fn wrong_claims_are_rejected() {
         ),
         (claims_without("iss"), invalid(reason::ISSUER)),
         (
-            claims_with("aud", json!("https://elsewhere.example")),
+            claims_with("aud", json!("https://unrelated.example")),
             invalid(reason::AUDIENCE),
         ),
         (claims_with("aud", json!([])), invalid(reason::AUDIENCE)),
@@ -303,19 +303,19 @@ async fn wrong_claims_are_rejected() {
             "{claims}"
         );
     }
-    let once = claims().to_string();
+    let valid_claims = claims().to_string();
     for member in [
         r#""sub":"eve""#,
         r#""exp":1900000000"#,
         r#""scope":"admin""#,
         r#""aud":"x""#,
     ] {
-        let twice = format!("{},{member}}}", once.trim_end_matches('}'));
+        let duplicate = format!("{},{member}}}", valid_claims.trim_end_matches('}'));
         let header = json!({"alg": "RS256", "kid": "k"}).to_string();
-        let failure = authenticate(&auth, &RSA.sign(&header, &twice))
+        let failure = authenticate(&auth, &RSA.sign(&header, &duplicate))
             .await
             .unwrap_err();
-        assert_eq!(failure, invalid(reason::MALFORMED), "{member} twice");
+        assert_eq!(failure, invalid(reason::MALFORMED), "duplicate {member}");
     }
 }
 
@@ -327,7 +327,7 @@ async fn claims_within_leeway_are_accepted() {
         claims_with("exp", json!(1_800_000_600.75)),
         claims_with("iat", json!(NOW + 30)),
         claims_with("nbf", json!(NOW + 30)),
-        claims_with("aud", json!(["https://elsewhere.example", AUDIENCE])),
+        claims_with("aud", json!(["https://unrelated.example", AUDIENCE])),
         claims_with("unknown", json!({"deep": [1, 2]})),
     ] {
         assert!(
@@ -449,7 +449,7 @@ async fn bound_token_requires_its_certificate() {
         certificate,
         platform_identity: None,
     };
-    // Twice: the second time it comes from the cache.
+    // The second round uses the cache.
     for _ in 0..2 {
         let good = auth
             .authenticate(Some(&header), Some(&peer(Some(hash))))

@@ -18,16 +18,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_rustls::client::TlsStream;
 
-/// App with `/wait`, which signals `waits` and then waits for `go`.
+/// App with `/wait`, which signals `started` and then waits for `release`.
 fn app(started: &Arc<Notify>, release: &Arc<Notify>) -> Router {
-    let (waits, go) = (Arc::clone(started), Arc::clone(release));
+    let (started, release) = (Arc::clone(started), Arc::clone(release));
     Router::new()
         .route("/", get(|| async { "here" }))
         .route(
             "/wait",
             get(move || async move {
-                waits.notify_one();
-                go.notified().await;
+                started.notify_one();
+                release.notified().await;
                 "waited"
             }),
         )
@@ -54,14 +54,14 @@ async fn echo(request: Request) -> impl IntoResponse {
 
 #[tokio::test]
 async fn requests_over_limit_get_503() {
-    let (waits, go) = (Arc::default(), Arc::default());
-    let server = ListenerSetup::new(app(&waits, &go))
+    let (started, release) = (Arc::default(), Arc::default());
+    let server = ListenerSetup::new(app(&started, &release))
         .with_limits(|limits| limits.requests = 1)
         .start()
         .await;
     let client = server.client().build().unwrap();
     let first = tokio::spawn(client.get(server.url("/wait")).send());
-    within_timeout("the first", waits.notified()).await;
+    within_timeout("the start of the first request", started.notified()).await;
 
     let second = client
         .get(server.url("/"))
@@ -72,8 +72,11 @@ async fn requests_over_limit_get_503() {
     assert_eq!(second.headers()["x-correlation-id"], "abc");
     assert!(second.text().await.unwrap().contains("try again"));
 
-    go.notify_one();
-    let first = within_timeout("the first", first).await.unwrap().unwrap();
+    release.notify_one();
+    let first = within_timeout("the first response", first)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(first.text().await.unwrap(), "waited");
     let third = client.get(server.url("/")).send().await.unwrap();
     assert_eq!(third.status(), 200);
@@ -83,9 +86,9 @@ async fn requests_over_limit_get_503() {
     server.shut_down().await;
 }
 
-/// App whose `/` accepts `most` bytes and returns the number received.
+/// App whose `/` accepts up to `max_bytes` and returns the number of bytes received.
 fn upload_app(max_bytes: usize) -> Router {
-    let take = async move |request: Request| {
+    let read_upload = async move |request: Request| {
         let limits = HttpLimits {
             body_bytes: max_bytes,
             ..HttpLimits::default()
@@ -96,7 +99,7 @@ fn upload_app(max_bytes: usize) -> Router {
             Err(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
         }
     };
-    Router::new().route("/", post(take))
+    Router::new().route("/", post(read_upload))
 }
 
 #[tokio::test]
@@ -105,7 +108,7 @@ async fn oversized_body_gets_413_over_http1_and_http2() {
     let server = ListenerSetup::new(upload_app(MAX_BODY_BYTES)).start().await;
     for client in [server.client(), server.client().http1_only()] {
         let client = client.build().unwrap();
-        for announced in [true, false] {
+        for has_length in [true, false] {
             for (bytes, status) in [
                 (MAX_BODY_BYTES, 200),
                 (MAX_BODY_BYTES + 1, 413),
@@ -113,21 +116,21 @@ async fn oversized_body_gets_413_over_http1_and_http2() {
             ] {
                 let mut pieces = vec![std::io::Result::Ok(vec![b'x'; bytes % 8])];
                 pieces.extend((0..8).map(|_| Ok(vec![b'x'; bytes / 8])));
-                let body = match announced {
+                let body = match has_length {
                     true => reqwest::Body::from(vec![b'x'; bytes]),
                     false => reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)),
                 };
                 let sent = client.post(server.url("/")).body(body).send();
                 let answer = within_timeout("an answer", sent).await;
                 let answer = answer
-                    .unwrap_or_else(|e| panic!("announced {announced}, {bytes} bytes: {e:?}"));
+                    .unwrap_or_else(|e| panic!("with a length {has_length}, {bytes} bytes: {e:?}"));
                 let version = answer.version();
                 assert_eq!(answer.status(), status, "{version:?} {bytes}");
                 // The next request must not use a connection that is about to close.
-                let ends = answer.headers().contains_key(http::header::CONNECTION);
-                let old = version < http::Version::HTTP_2;
-                assert_eq!(ends, old && status == 413, "{version:?} {bytes}");
-                let text = within_timeout("its text", answer.text()).await;
+                let closes = answer.headers().contains_key(http::header::CONNECTION);
+                let is_http1 = version < http::Version::HTTP_2;
+                assert_eq!(closes, is_http1 && status == 413, "{version:?} {bytes}");
+                let text = within_timeout("the body", answer.text()).await;
                 let text = text.unwrap_or_else(|e| panic!("{version:?} {bytes}: {e:?}"));
                 assert!(status == 200 || text.contains("larger than"), "{text}");
             }
@@ -184,18 +187,18 @@ async fn rejected_upload_stream_stays_open_until_sent() {
     preface.extend(frame(HEADERS, 4, 1, &headers));
     stream.write_all(&preface).await.unwrap();
 
-    // Sends as far as the windows allow, whatever the server sends meanwhile.
-    let (mut windows, mut left) = ([65_535_usize; 2], 2 * MAX_BODY_BYTES - CHUNK_BYTES);
-    let mut answered = false;
-    while left > 0 {
-        while left > 0 && windows.iter().all(|window| *window >= CHUNK_BYTES) {
-            left -= CHUNK_BYTES;
+    // Sends as much as the flow-control windows allow and continues after the response.
+    let (mut windows, mut unsent) = ([65_535_usize; 2], 2 * MAX_BODY_BYTES - CHUNK_BYTES);
+    let mut has_response = false;
+    while unsent > 0 {
+        while unsent > 0 && windows.iter().all(|window| *window >= CHUNK_BYTES) {
+            unsent -= CHUNK_BYTES;
             windows = windows.map(|window| window - CHUNK_BYTES);
-            let last = u8::from(left == 0);
+            let last = u8::from(unsent == 0);
             let piece = frame(DATA, last, 1, &[b'x'; CHUNK_BYTES]);
             stream.write_all(&piece).await.unwrap();
         }
-        if left == 0 {
+        if unsent == 0 {
             break;
         }
         let (kind, stream_id, payload) = read_frame(&mut stream).await;
@@ -213,12 +216,12 @@ async fn rejected_upload_stream_stays_open_until_sent() {
                     windows[1] += usize::try_from(window).unwrap() - 65_535;
                 }
             }
-            HEADERS => answered = true,
-            RST_STREAM => panic!("closed with {left} bytes to send: {payload:?}"),
+            HEADERS => has_response = true,
+            RST_STREAM => panic!("closed with {unsent} bytes to send: {payload:?}"),
             _ => {}
         }
     }
-    assert!(answered, "the response is sent before the upload ends");
+    assert!(has_response, "the response is sent before the upload ends");
     stream.write_all(&frame(PING, 0, 0, &[7; 8])).await.unwrap();
     loop {
         let (kind, _, payload) = read_frame(&mut stream).await;
@@ -233,8 +236,8 @@ async fn rejected_upload_stream_stays_open_until_sent() {
 
 #[tokio::test]
 async fn request_timeout_aborts_handler() {
-    let (waits, go) = (Arc::default(), Arc::default());
-    let server = ListenerSetup::new(app(&waits, &go))
+    let (started, release) = (Arc::default(), Arc::default());
+    let server = ListenerSetup::new(app(&started, &release))
         .with_limits(|limits| limits.request_timeout = Duration::from_millis(50))
         .start_with(|listener| {
             listener.on_reject(|reason, correlation| {
@@ -255,13 +258,13 @@ async fn request_timeout_aborts_handler() {
 
 #[tokio::test]
 async fn upgraded_connection_is_exempt_from_idle_timeout() {
-    let (waits, go) = (Arc::default(), Arc::default());
-    let mut plan = ListenerSetup::new(app(&waits, &go)).with_limits(|limits| {
+    let (started, release) = (Arc::default(), Arc::default());
+    let mut setup = ListenerSetup::new(app(&started, &release)).with_limits(|limits| {
         limits.idle_timeout = Duration::from_millis(500);
         limits.header_timeout = Duration::from_millis(500);
     });
-    plan.grace = Duration::from_millis(50);
-    let server = plan.start().await;
+    setup.grace = Duration::from_millis(50);
+    let server = setup.start().await;
     let mut stream = server.connect().await;
     stream
         .write_all(
@@ -277,7 +280,7 @@ async fn upgraded_connection_is_exempt_from_idle_timeout() {
     let head = String::from_utf8(head).unwrap();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
 
-    // It is idle for longer than the idle timeout: two others are opened and closed meanwhile.
+    // Two other connections time out meanwhile, so this one is idle for longer than the timeout.
     for _ in 0..2 {
         let mut other = server.connect().await;
         assert!(send_get(&mut other, "/").await.unwrap().ends_with("here"));

@@ -7,7 +7,7 @@ use super::method::AnyMethod;
 use super::{CallContext, CallReply, params, request_log, zone};
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::Method;
-use interzone_protocol::zone::Method as Zone;
+use interzone_protocol::zone::Method as ZoneMethod;
 
 /// Dispatches one call.
 pub(super) async fn dispatch(
@@ -50,29 +50,29 @@ pub(super) async fn dispatch(
 /// Dispatches one zone call.
 async fn dispatch_zone(
     cx: &CallContext<'_>,
-    method: Zone,
+    method: ZoneMethod,
     raw: Option<&RawJson<'_>>,
 ) -> Result<CallReply, CallError> {
     match method {
-        Zone::ExecuteTask => {
+        ZoneMethod::ExecuteTask => {
             let early = cx.take_early_params().map(|given| *given);
             let params = early.unwrap_or_else(|| zone::params::execute_task(raw))?;
             zone::handlers::execute_task(cx, params).await
         }
-        Zone::GetTaskResult => {
+        ZoneMethod::GetTaskResult => {
             zone::handlers::get_task_result(cx, zone::params::task_id(raw)?).await
         }
-        Zone::CancelTask => zone::handlers::cancel_task(cx, zone::params::task_id(raw)?).await,
-        Zone::GetAgentCard => zone::handlers::get_agent_card(cx),
-        Zone::Feedback => {
-            zone::handlers::interzone_feedback(cx, zone::params::feedback(raw)?).await
+        ZoneMethod::CancelTask => {
+            zone::handlers::cancel_task(cx, zone::params::task_id(raw)?).await
         }
+        ZoneMethod::GetAgentCard => zone::handlers::get_agent_card(cx),
+        ZoneMethod::Feedback => zone::handlers::feedback(cx, zone::params::feedback(raw)?).await,
     }
 }
 
 /// True if a call may wait for a result. Within a batch, such calls wait concurrently.
 pub(super) fn is_blocking(name: &str) -> bool {
-    matches!(Zone::from_name(name), Some(Zone::ExecuteTask))
+    matches!(ZoneMethod::from_name(name), Some(ZoneMethod::ExecuteTask))
 }
 
 /// True if calls of a method may be reordered within a batch. Calls that change what another call may have created
@@ -83,8 +83,10 @@ pub(super) fn is_unordered(name: &str) -> bool {
         Some(AnyMethod::Acp(method)) => method,
         Some(AnyMethod::Zone(method)) => {
             return match method {
-                Zone::ExecuteTask | Zone::GetTaskResult | Zone::GetAgentCard => true,
-                Zone::CancelTask | Zone::Feedback => false,
+                ZoneMethod::ExecuteTask | ZoneMethod::GetTaskResult | ZoneMethod::GetAgentCard => {
+                    true
+                }
+                ZoneMethod::CancelTask | ZoneMethod::Feedback => false,
             };
         }
     };

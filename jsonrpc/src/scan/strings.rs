@@ -85,8 +85,8 @@ fn scan_four_hex_digits(bytes: &[u8], from: usize) -> ScanResult<u32> {
     Ok(code)
 }
 
-/// Flipping the second bit puts the quote, 0x22, right after the control characters, and moves the two characters
-/// between them away: one comparison finds both.
+/// Flipping this bit maps the quote, 0x22, to 0x20, right after the control characters, and the space and `!` to values
+/// above: one comparison finds quotes and control characters.
 const QUOTE_BIT: u8 = 0x02;
 const PAST_QUOTE: u8 = 0x21;
 
@@ -95,8 +95,8 @@ const fn needs_escape(byte: u8) -> bool {
     ((byte ^ QUOTE_BIT) < PAST_QUOTE) | (byte == b'\\')
 }
 
-/// Returns true if no byte needs an escape in a JSON string. It has no early exit, so that it is vectorized; the last
-/// word may overlap bytes that were already checked.
+/// Returns true if no byte needs an escape in a JSON string. There is no early exit, so that the compiler vectorizes
+/// the loop. The last word may overlap bytes that are already checked.
 pub(crate) fn is_escape_free(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks();
     let hits = |word: &[u8; 8]| escape_mask(u64::from_le_bytes(*word));
@@ -113,8 +113,7 @@ pub(crate) fn is_escape_free(bytes: &[u8]) -> bool {
 pub(crate) fn find_escape(bytes: &[u8], from: usize) -> usize {
     let mut remaining = bytes.get(from..).unwrap_or_default();
     let mut at = from;
-    // Most strings of a message are short: names, ids, single words. Two words are enough for them, and the call
-    // is saved.
+    // Most strings of a message are names and ids of at most 16 bytes, for which two words are enough without a call.
     for _ in 0..2 {
         let Some((word, after)) = remaining.split_first_chunk() else {
             return at + find_escape_in_tail(remaining);
@@ -205,8 +204,8 @@ mod tests {
             for length in [0, 1, 7, 8, 9, 31, 32, 33, 40, 95, 96, 97, 104, 200] {
                 for at in [0, 1, 6, 7, 8, 30, 31, 32, 33, 63, 95, 96, 97, 103, 150, 199] {
                     let mut bytes = vec![b'x'; length];
-                    if let Some(place) = bytes.get_mut(at) {
-                        *place = candidate;
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = candidate;
                     }
                     let expected = bytes
                         .iter()

@@ -16,20 +16,20 @@ pub(super) fn page_file(path: &str) -> Response {
     let (content_type, text) = match path {
         "/" => ("text/html", include_str!("../page/playground.html")),
         "/playground.css" => ("text/css", include_str!("../page/playground.css")),
-        "/compose.js" => ("text/javascript", include_str!("../page/compose.js")),
-        "/draw.js" => ("text/javascript", include_str!("../page/draw.js")),
-        "/frame.js" => ("text/javascript", include_str!("../page/frame.js")),
+        "/composer.js" => ("text/javascript", include_str!("../page/composer.js")),
         "/icons.js" => ("text/javascript", include_str!("../page/icons.js")),
+        "/layout.js" => ("text/javascript", include_str!("../page/layout.js")),
+        "/markdown.js" => ("text/javascript", include_str!("../page/markdown.js")),
+        "/message.js" => ("text/javascript", include_str!("../page/message.js")),
         "/playground.js" => ("text/javascript", include_str!("../page/playground.js")),
         // Browsers request the second for responses that are not the page, such as errors.
         "/icon.svg" | "/favicon.ico" => ("image/svg+xml", include_str!("../page/icon.svg")),
         "/preview.js" => ("text/javascript", include_str!("../page/preview.js")),
         "/scan.js" => ("text/javascript", include_str!("../page/scan.js")),
         "/state.js" => ("text/javascript", include_str!("../page/state.js")),
+        "/texts.js" => ("text/javascript", include_str!("../page/texts.js")),
         "/theme.js" => ("text/javascript", include_str!("../page/theme.js")),
         "/welcome.js" => ("text/javascript", include_str!("../page/welcome.js")),
-        "/words.js" => ("text/javascript", include_str!("../page/words.js")),
-        "/markdown.js" => ("text/javascript", include_str!("../page/markdown.js")),
         _ => return error_response(StatusCode::NOT_FOUND, "not found"),
     };
     let headers = [

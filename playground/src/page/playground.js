@@ -1,29 +1,33 @@
-// The page: navigation, sending, and redrawing on changes.
+// The page: navigation, sending, and rendering of changes.
 
-import { composer } from "/compose.js";
-import { day, draw, element, spokenText } from "/draw.js";
-import { drawChannels, drawFrame, drawWords } from "/frame.js";
-import { act, follow, inChannel, inThread, isBusy, isIn, keyOf, listen, stands, upload, userName, world } from "/state.js";
-import { drawWelcome, mayAsk } from "/welcome.js";
-import { speak, word } from "/words.js";
+import { initComposer } from "/composer.js";
+import { renderChannels, renderLayout, renderTexts } from "/layout.js";
+import { element, formatDay, renderMessage, textForScreenReader } from "/message.js";
+import {
+  channelMessages, connect, isBusy, isShownInChannel, isShownInThread, messageKey, performAction, subscribe,
+  threadMessages, upload, userName, workspace,
+} from "/state.js";
+import { setLanguage, translate } from "/texts.js";
+import { isAllowed, renderWelcome } from "/welcome.js";
 
-const find = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 /** True if the thread covers the channel, as in the style sheet. */
-const narrow = matchMedia("(max-width: 900px)");
+const narrowScreen = matchMedia("(max-width: 900px)");
 
-const here = { user: "", channel: "", thread: "" };
+/** Current user, channel and open thread. */
+const view = { user: "", channel: "", thread: "" };
 const unread = new Map();
-const chosen = new Map();
+const pressedValues = new Map();
 
-function remembered(name, usual) {
+function loadSetting(name, fallback) {
   try {
-    return localStorage.getItem(`playground.${name}`) ?? usual;
+    return localStorage.getItem(`playground.${name}`) ?? fallback;
   } catch {
-    return usual;
+    return fallback;
   }
 }
 
-function remember(name, value) {
+function saveSetting(name, value) {
   try {
     localStorage.setItem(`playground.${name}`, value);
   } catch {
@@ -31,366 +35,381 @@ function remember(name, value) {
   }
 }
 
-let problemTimer = 0;
-function problem(error) {
-  const box = find("problem");
-  box.textContent = word("failed", error.message);
-  box.hidden = false;
-  clearTimeout(problemTimer);
-  problemTimer = setTimeout(() => { box.hidden = true; }, 6000);
+let errorTimer = 0;
+function showError(error) {
+  const toast = byId("error");
+  toast.textContent = translate("failed", error.message);
+  toast.hidden = false;
+  clearTimeout(errorTimer);
+  errorTimer = setTimeout(() => { toast.hidden = true; }, 6000);
 }
 
+/** Announces a text to screen readers. */
 function announce(text) {
-  find("announcer").textContent = text;
+  byId("announcer").textContent = text;
 }
 
-// The location hash holds channel and thread, so that Back works.
+// Navigation. The location hash holds channel and thread, so that Back works.
 
-function go(channel, thread = "") {
+function navigate(channel, thread = "") {
   location.hash = thread ? `${channel}/${thread}` : channel;
 }
 
-function arrive() {
+function applyLocation() {
   const [channel, thread = ""] = decodeURIComponent(location.hash.slice(1)).split("/");
-  const mine = myChannels();
-  here.channel = mine.some((one) => one.id === channel) ? channel : (mine.find((one) => one.kind === "im") ?? mine[0])?.id ?? "";
-  const known = world.messages.has(keyOf(here.channel, thread)) && here.channel === channel;
-  const before = here.thread;
-  here.thread = known ? thread : "";
-  unread.delete(here.channel);
-  menu(false);
-  drawAll();
+  const channels = userChannels();
+  const fallback = channels.find((one) => one.kind === "im") ?? channels[0];
+  view.channel = channels.some((one) => one.id === channel) ? channel : fallback?.id ?? "";
+  const threadExists = view.channel === channel && workspace.messages.has(messageKey(view.channel, thread));
+  const previousThread = view.thread;
+  view.thread = threadExists ? thread : "";
+  unread.delete(view.channel);
+  setMenuOpen(false);
+  renderAll();
   // Does not take the focus from a text in progress.
-  if (here.thread && here.thread !== before && !find("main-input").value) {
-    find("thread-input").focus({ preventScroll: true });
+  if (view.thread && view.thread !== previousThread && !byId("main-input").value) {
+    byId("thread-input").focus({ preventScroll: true });
   }
 }
 
 /** Opens or closes the channel list on narrow screens. */
-function menu(open) {
+function setMenuOpen(open) {
   document.body.classList.toggle("menu", open);
-  find("menu").setAttribute("aria-expanded", String(open));
-  cover();
+  byId("menu").setAttribute("aria-expanded", String(open));
+  updateInert();
 }
 
 /** Makes covered elements unreachable by keyboard. */
-function cover() {
-  const open = document.body.classList.contains("menu");
-  find("main").inert = open || (narrow.matches && Boolean(here.thread));
-  find("thread").inert = open;
+function updateInert() {
+  const menuOpen = document.body.classList.contains("menu");
+  byId("main").inert = menuOpen || (narrowScreen.matches && Boolean(view.thread));
+  byId("thread").inert = menuOpen;
 }
 
-function myChannels() {
-  return [...world.channels.values()].filter((one) => one.members.includes(here.user) && !one.archived);
+function userChannels() {
+  return [...workspace.channels.values()].filter((one) => one.members.includes(view.user) && !one.archived);
 }
 
-// Drawing.
+// Rendering.
 
-const press = {
-  chosen: (message, action) => chosen.get(`${message.channel}/${message.ts}/${action}/${here.user}`),
-  send(message, action, value) {
-    const what = { act: "press", user: here.user, channel: message.channel, ts: message.ts, action_id: action };
+const pressKey = (message, actionId) => `${message.channel}/${message.ts}/${actionId}/${view.user}`;
+
+const buttonActions = {
+  pressedValue: (message, actionId) => pressedValues.get(pressKey(message, actionId)),
+  press(message, actionId, value) {
+    const action = { act: "press", user: view.user, channel: message.channel, ts: message.ts, action_id: actionId };
     if (value !== undefined) {
-      what.value = value;
-      chosen.set(`${message.channel}/${message.ts}/${action}/${here.user}`, value);
-      redraw(message);
+      action.value = value;
+      pressedValues.set(pressKey(message, actionId), value);
+      scheduleUpdate(message);
     }
-    act(what).catch(problem);
+    performAction(action).catch(showError);
   },
 };
 
-function react(message, name) {
-  act({ act: "react", user: here.user, channel: message.channel, ts: message.ts, name }).catch(problem);
+function toggleReaction(message, name) {
+  const action = { act: "react", user: view.user, channel: message.channel, ts: message.ts, name };
+  performAction(action).catch(showError);
 }
 
-const atMain = () => ({ user: here.user, press, react, open: (m) => go(m.channel, m.thread_ts ?? m.ts) });
-const atThread = () => ({ user: here.user, press, react });
+function openThread(message) {
+  navigate(message.channel, message.thread_ts ?? message.ts);
+}
 
-function fill(list, messages, at) {
+const channelContext = () => ({ user: view.user, buttonActions, toggleReaction, openThread });
+const threadContext = () => ({ user: view.user, buttonActions, toggleReaction });
+
+function renderList(list, messages, context) {
   const scroll = list.closest(".scroll");
   const nodes = [];
-  let before = "";
+  let previousDay = "";
   for (const message of messages) {
-    const now = day(message.ts);
-    if (now !== before) nodes.push(element("li", { className: "day", text: now }));
-    before = now;
-    nodes.push(draw(message, at));
+    const day = formatDay(message.ts);
+    if (day !== previousDay) nodes.push(element("li", { className: "day", text: day }));
+    previousDay = day;
+    nodes.push(renderMessage(message, context));
   }
   list.replaceChildren(...nodes);
-  gather(list);
+  groupByAuthor(list);
   scroll.scrollTop = scroll.scrollHeight;
 }
 
 /** Shows the author's name only once for consecutive messages. */
-function gather(list) {
-  let before = null;
+function groupByAuthor(list) {
+  let previous = null;
   for (const node of list.children) {
-    const plain = node.classList.contains("message") && !node.classList.contains("whisper");
-    const again = plain && before?.dataset.user === node.dataset.user && node.dataset.ts - before.dataset.ts < 300 &&
-      !before.querySelector(".under, .reactions");
-    node.classList.toggle("again", Boolean(again));
-    before = plain ? node : null;
+    const canGroup = node.classList.contains("message") && !node.classList.contains("whisper");
+    const isGrouped = canGroup && previous?.dataset.user === node.dataset.user &&
+      node.dataset.ts - previous.dataset.ts < 300 && !previous.querySelector(".under, .reactions");
+    node.classList.toggle("grouped", Boolean(isGrouped));
+    previous = canGroup ? node : null;
   }
 }
 
-function nearEnd(scroll) {
+function isNearEnd(scroll) {
   return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
 }
 
 /** Inserts one message at its position in a list, and keeps scrolled to the end. */
-function place(list, message, at) {
+function insertMessage(list, message, context) {
   const scroll = list.closest(".scroll");
-  const stay = nearEnd(scroll);
-  const old = list.querySelector(`[data-key="${CSS.escape(keyOf(message.channel, message.ts))}"]`);
-  const reach = "button, a, [tabindex]";
-  const focused = old ? [...old.querySelectorAll(reach)].indexOf(document.activeElement) : -1;
-  const made = draw(message, at);
+  const wasNearEnd = isNearEnd(scroll);
+  const old = list.querySelector(`[data-key="${CSS.escape(messageKey(message.channel, message.ts))}"]`);
+  const focusable = "button, a, [tabindex]";
+  const focusedIndex = old ? [...old.querySelectorAll(focusable)].indexOf(document.activeElement) : -1;
+  const node = renderMessage(message, context);
   if (old) {
-    old.replaceWith(made);
-    if (focused >= 0) (made.querySelectorAll(reach)[focused] ?? list.closest(".scroll")).focus({ preventScroll: true });
+    old.replaceWith(node);
+    if (focusedIndex >= 0) (node.querySelectorAll(focusable)[focusedIndex] ?? scroll).focus({ preventScroll: true });
   } else {
-    const next = [...list.querySelectorAll(".message")].find((one) => one.dataset.ts > message.ts);
-    const last = [...list.querySelectorAll(".message")].pop();
-    if (!next && (!last || day(last.dataset.ts) !== day(message.ts))) {
-      list.append(element("li", { className: "day", text: day(message.ts) }));
+    const nodes = [...list.querySelectorAll(".message")];
+    const next = nodes.find((one) => one.dataset.ts > message.ts);
+    const last = nodes.pop();
+    if (!next && (!last || formatDay(last.dataset.ts) !== formatDay(message.ts))) {
+      list.append(element("li", { className: "day", text: formatDay(message.ts) }));
     }
-    list.insertBefore(made, next ?? null);
+    list.insertBefore(node, next ?? null);
   }
-  gather(list);
-  if (stay) scroll.scrollTop = scroll.scrollHeight;
+  groupByAuthor(list);
+  if (wasNearEnd) scroll.scrollTop = scroll.scrollHeight;
 }
 
-const waiting = new Map();
-let frame = 0;
+const pendingUpdates = new Map();
+let frameRequest = 0;
 
-/** Redraws a message at the next frame, once for all changes until then. */
-function redraw(message) {
-  waiting.set(keyOf(message.channel, message.ts), message);
-  frame ||= requestAnimationFrame(() => {
-    frame = 0;
-    for (const one of waiting.values()) drawOne(one);
-    waiting.clear();
+/** Renders a message again at the next frame, once for all changes until then. */
+function scheduleUpdate(message) {
+  pendingUpdates.set(messageKey(message.channel, message.ts), message);
+  frameRequest ||= requestAnimationFrame(() => {
+    frameRequest = 0;
+    for (const pending of pendingUpdates.values()) updateMessage(pending);
+    pendingUpdates.clear();
   });
 }
 
-function drawOne(message) {
-  if (message.channel !== here.channel) return;
-  if (message.only_for && message.only_for !== here.user) return;
-  if (stands(message, here.channel, here.user, here.thread)) place(find("main-list"), message, atMain());
-  if (here.thread && isIn(message, here.channel, here.thread, here.user)) {
-    place(find("thread-list"), message, atThread());
+function updateMessage(message) {
+  if (message.channel !== view.channel) return;
+  if (message.only_for && message.only_for !== view.user) return;
+  if (isShownInChannel(message, view.channel, view.user, view.thread)) {
+    insertMessage(byId("main-list"), message, channelContext());
   }
-  find("welcome").hidden = find("main-list").childElementCount > 0;
-  drawHalt();
+  if (view.thread && isShownInThread(message, view.channel, view.thread, view.user)) {
+    insertMessage(byId("thread-list"), message, threadContext());
+  }
+  byId("welcome").hidden = byId("main-list").childElementCount > 0;
+  renderStopButton();
 }
 
-function drawStatus() {
-  const text = world.statuses.get(keyOf(here.channel, here.thread)) ?? "";
-  const line = find("status");
+function renderStatus() {
+  const text = workspace.statuses.get(messageKey(view.channel, view.thread)) ?? "";
+  const line = byId("status");
   const scroll = line.closest(".scroll");
-  const stay = nearEnd(scroll);
+  const wasNearEnd = isNearEnd(scroll);
   line.hidden = !text;
-  line.textContent = text ? `${userName(world.bot)} ${text}` : "";
-  drawHalt();
-  if (stay) scroll.scrollTop = scroll.scrollHeight;
+  line.textContent = text ? `${userName(workspace.bot)} ${text}` : "";
+  renderStopButton();
+  if (wasNearEnd) scroll.scrollTop = scroll.scrollHeight;
 }
 
 /** Shows the stop button of the thread while the bot is busy there. */
-function drawHalt() {
-  const button = find("halt");
-  const busy = Boolean(here.thread) && isBusy(here.channel, here.thread);
+function renderStopButton() {
+  const button = byId("halt");
+  const busy = Boolean(view.thread) && isBusy(view.channel, view.thread);
   if (button.hidden !== busy) return;
-  if (!busy && document.activeElement === button) find("thread-input").focus();
+  if (!busy && document.activeElement === button) byId("thread-input").focus();
   button.hidden = !busy;
   button.disabled = false;
-  button.lastElementChild.textContent = word("halt");
+  button.lastElementChild.textContent = translate("stop");
 }
 
-function drawMine() {
-  drawChannels(here, myChannels(), unread, (channel) => {
-    go(channel);
-    find("main-input").focus();
+function renderSidebar() {
+  renderChannels(view, userChannels(), unread, (channel) => {
+    navigate(channel);
+    byId("main-input").focus();
   });
 }
 
-function drawAll() {
-  speak((world.users.get(here.user)?.locale ?? navigator.language).slice(0, 2));
-  drawFrame(here);
-  drawMine();
-  drawWelcome(world.users.get(here.user), world.channels.get(here.channel), start);
-  const messages = inChannel(here.channel, here.user, here.thread);
-  find("welcome").hidden = messages.length > 0;
-  fill(find("main-list"), messages, atMain());
-  find("thread").hidden = !here.thread;
-  fill(find("thread-list"), here.thread ? inThread(here.channel, here.thread, here.user) : [], atThread());
-  drawStatus();
-  cover();
+function renderAll() {
+  setLanguage((workspace.users.get(view.user)?.locale ?? navigator.language).slice(0, 2));
+  renderLayout(view);
+  renderSidebar();
+  renderWelcome(workspace.users.get(view.user), workspace.channels.get(view.channel), welcomeActions);
+  const messages = channelMessages(view.channel, view.user, view.thread);
+  byId("welcome").hidden = messages.length > 0;
+  renderList(byId("main-list"), messages, channelContext());
+  byId("thread").hidden = !view.thread;
+  const replies = view.thread ? threadMessages(view.channel, view.thread, view.user) : [];
+  renderList(byId("thread-list"), replies, threadContext());
+  renderStatus();
+  updateInert();
 }
 
 // Sending.
 
-/** Actions of the welcome cards: send a text, choose a file, or open the direct message. */
-const start = {
-  say: (text) => send(text, [], "").catch(problem),
-  attach: () => find("main-form").querySelector(".attach").click(),
-  direct() {
-    go(myChannels().find((one) => one.kind === "im").id);
-    find("main-input").focus();
+const welcomeActions = {
+  send: (text) => send(text, [], "").catch(showError),
+  attach: () => byId("main-form").querySelector(".attach").click(),
+  openDirectMessage() {
+    navigate(userChannels().find((one) => one.kind === "im").id);
+    byId("main-input").focus();
   },
 };
 
 async function send(text, files, thread) {
-  const where = { user: here.user, channel: here.channel };
-  if (thread) where.thread_ts = thread;
+  const target = { user: view.user, channel: view.channel };
+  if (thread) target.thread_ts = thread;
   let ts;
   if (files.length) {
-    ts = await upload(files, { ...where, text });
+    ts = await upload(files, { ...target, text });
   } else {
-    const broadcast = Boolean(thread) && find("broadcast").checked;
-    ts = await act({ act: "post", ...where, text, broadcast });
-    find("broadcast").checked = false;
+    const broadcast = Boolean(thread) && byId("broadcast").checked;
+    ts = await performAction({ act: "post", ...target, text, broadcast });
+    byId("broadcast").checked = false;
   }
-  // The answer comes in the thread, which is opened when something happens there.
   if (thread) return;
-  hoped = keyOf(where.channel, ts);
+  awaitedThread = messageKey(target.channel, ts);
   // The answer may have started before the response to the post arrived.
-  const begun = [...world.messages.values()].some((m) => m.channel === where.channel && m.thread_ts === ts && m.ts !== ts);
-  if (begun || world.statuses.has(hoped)) answered(where.channel, ts);
+  const hasReply = [...workspace.messages.values()].some((message) =>
+    message.channel === target.channel && message.thread_ts === ts && message.ts !== ts);
+  if (hasReply || workspace.statuses.has(awaitedThread)) openAwaitedThread(target.channel, ts);
 }
 
-let hoped = "";
+/** Key of the last question, whose thread is opened when its answer starts. */
+let awaitedThread = "";
 
-/** Opens the thread of the last question when its answer starts. */
-function answered(channel, thread) {
-  if (hoped && hoped === keyOf(channel, thread) && channel === here.channel) {
-    hoped = "";
-    go(channel, thread);
+function openAwaitedThread(channel, thread) {
+  if (awaitedThread && awaitedThread === messageKey(channel, thread) && channel === view.channel) {
+    awaitedThread = "";
+    navigate(channel, thread);
   }
 }
 
-// Changes.
+// Changes of the workspace.
 
-listen((kind, about) => {
+subscribe((kind, subject) => {
   switch (kind) {
     case "all":
-      if (!world.users.has(here.user)) here.user = remembered("user", "");
-      if (!world.users.has(here.user)) here.user = whoSpeaks(navigator.language ?? "en");
-      arrive();
+      if (!workspace.users.has(view.user)) view.user = loadSetting("user", "");
+      if (!workspace.users.has(view.user)) view.user = defaultUser(navigator.language ?? "en");
+      applyLocation();
       // With a keyboard, focus the input at once; a virtual keyboard would cover the page.
-      if (document.activeElement === document.body && matchMedia("(hover: hover)").matches && !here.thread) {
-        find("main-input").focus({ preventScroll: true });
+      if (document.activeElement === document.body && matchMedia("(hover: hover)").matches && !view.thread) {
+        byId("main-input").focus({ preventScroll: true });
       }
       break;
     case "message":
-      heard(about.message, about.before);
+      onMessage(subject.message, subject.previous);
       break;
-    case "gone":
-      for (const node of document.querySelectorAll(`[data-key="${CSS.escape(keyOf(about.channel, about.ts))}"]`)) node.remove();
+    case "deleted": {
+      const key = CSS.escape(messageKey(subject.channel, subject.ts));
+      for (const node of document.querySelectorAll(`[data-key="${key}"]`)) node.remove();
       break;
+    }
     case "status":
-      drawStatus();
-      if (about.text) answered(about.channel, about.thread_ts);
-      if (about.text && about.channel === here.channel) announce(`${userName(world.bot)} ${about.text}`);
+      renderStatus();
+      if (subject.text) openAwaitedThread(subject.channel, subject.thread_ts);
+      if (subject.text && subject.channel === view.channel) announce(`${userName(workspace.bot)} ${subject.text}`);
       break;
     case "offline":
-      find("offline").hidden = false;
+      byId("offline").hidden = false;
       break;
     case "online":
-      find("offline").hidden = true;
+      byId("offline").hidden = true;
       break;
   }
 });
 
-function heard(message, before) {
-  redraw(message);
-  const mine = world.channels.get(message.channel)?.members.includes(here.user);
-  const forMe = mine && (!message.only_for || message.only_for === here.user);
-  if (!before && forMe && message.channel !== here.channel && message.user !== here.user) {
+function onMessage(message, previous) {
+  scheduleUpdate(message);
+  const isMember = workspace.channels.get(message.channel)?.members.includes(view.user);
+  const isVisible = isMember && (!message.only_for || message.only_for === view.user);
+  if (!previous && isVisible && message.channel !== view.channel && message.user !== view.user) {
     unread.set(message.channel, (unread.get(message.channel) ?? 0) + 1);
-    drawMine();
+    renderSidebar();
   }
-  if (!forMe || message.channel !== here.channel || message.user !== world.bot) return;
-  if (message.thread_ts) answered(message.channel, message.thread_ts);
-  // Announces to screen readers that an answer starts, and its text when it is complete.
-  if (!before && message.streaming) announce(word("isAnswering", userName(message.user)));
-  else if (!message.streaming && (!before || before.streaming)) {
-    announce(word("says", userName(message.user), spokenText(message)));
+  if (!isVisible || message.channel !== view.channel || message.user !== workspace.bot) return;
+  if (message.thread_ts) openAwaitedThread(message.channel, message.thread_ts);
+  // Announces that an answer starts, and its text when it is complete.
+  if (!previous && message.streaming) announce(translate("answerStarted", userName(message.user)));
+  else if (!message.streaming && (!previous || previous.streaming)) {
+    announce(translate("messageFrom", userName(message.user), textForScreenReader(message)));
   }
 }
 
-/** Returns an allowed user with the browser's language. */
-function whoSpeaks(language) {
-  const people = [...world.users.values()].filter((user) => !user.is_bot && !user.deleted && mayAsk(user));
-  const same = people.find((user) => user.locale?.slice(0, 2) === language.slice(0, 2));
-  return (same ?? people[0])?.id ?? "";
+/** Returns an allowed user, if possible with the browser's language. */
+function defaultUser(language) {
+  const users = [...workspace.users.values()].filter((user) => !user.is_bot && !user.deleted && isAllowed(user));
+  const sameLanguage = users.find((user) => user.locale?.slice(0, 2) === language.slice(0, 2));
+  return (sameLanguage ?? users[0])?.id ?? "";
 }
 
-find("user").onchange = (event) => {
-  here.user = event.target.value;
-  remember("user", here.user);
+byId("user").onchange = (event) => {
+  view.user = event.target.value;
+  saveSetting("user", view.user);
   unread.clear();
-  const dm = [...world.channels.values()].find((one) => one.kind === "im" && one.members.includes(here.user));
-  const stays = world.channels.get(here.channel)?.members.includes(here.user);
-  if (stays || !dm) arrive();
-  else go(dm.id);
+  const dm = [...workspace.channels.values()].find((one) => one.kind === "im" && one.members.includes(view.user));
+  const isMember = workspace.channels.get(view.channel)?.members.includes(view.user);
+  if (isMember || !dm) applyLocation();
+  else navigate(dm.id);
 };
-find("language").onchange = (event) => {
-  act({ act: "speak", user: here.user, locale: event.target.value }).catch(problem);
+byId("language").onchange = (event) => {
+  performAction({ act: "speak", user: view.user, locale: event.target.value }).catch(showError);
 };
-find("theme").onclick = () => {
+byId("theme").onclick = () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  remember("theme", root.dataset.theme);
+  saveSetting("theme", root.dataset.theme);
 };
-find("menu").onclick = () => {
+byId("menu").onclick = () => {
   const open = !document.body.classList.contains("menu");
-  menu(open);
-  const list = find("sidebar");
-  if (open) (list.querySelector("[aria-current]") ?? list.querySelector("button"))?.focus();
+  setMenuOpen(open);
+  const sidebar = byId("sidebar");
+  if (open) (sidebar.querySelector("[aria-current]") ?? sidebar.querySelector("button"))?.focus();
 };
-document.querySelector(".rooms").addEventListener("click", (event) => {
-  if (!event.target.closest("#sidebar")) menu(false);
+document.querySelector(".layout").addEventListener("click", (event) => {
+  if (!event.target.closest("#sidebar")) setMenuOpen(false);
 });
-find("halt").onclick = (event) => {
+byId("halt").onclick = (event) => {
   const button = event.currentTarget;
-  const ready = (may) => {
-    button.disabled = !may;
-    button.lastElementChild.textContent = word(may ? "halt" : "halting");
+  const setEnabled = (enabled) => {
+    button.disabled = !enabled;
+    button.lastElementChild.textContent = translate(enabled ? "stop" : "stopping");
   };
-  ready(false);
-  find("thread-input").focus();
+  setEnabled(false);
+  byId("thread-input").focus();
   // A user may not be allowed to stop the answer, so the button is enabled again.
-  setTimeout(() => ready(true), 5000);
-  act({ act: "stop", user: here.user, channel: here.channel, thread_ts: here.thread }).catch(problem);
+  setTimeout(() => setEnabled(true), 5000);
+  const action = { act: "stop", user: view.user, channel: view.channel, thread_ts: view.thread };
+  performAction(action).catch(showError);
 };
-narrow.addEventListener("change", cover);
-find("close").onclick = () => {
-  go(here.channel);
-  find("main-input").focus();
+narrowScreen.addEventListener("change", updateInert);
+byId("close").onclick = () => {
+  navigate(view.channel);
+  byId("main-input").focus();
 };
-addEventListener("hashchange", arrive);
+addEventListener("hashchange", applyLocation);
 addEventListener("keydown", (event) => {
   if (event.isComposing) return;
   if (event.key === "Escape") {
     if (document.body.classList.contains("menu")) {
-      menu(false);
-      find("menu").focus();
-    } else if (here.thread) find("close").click();
+      setMenuOpen(false);
+      byId("menu").focus();
+    } else if (view.thread) byId("close").click();
   } else if (event.key === "/" && !event.target.closest("input, textarea, select")) {
     event.preventDefault();
-    find(here.thread ? "thread-input" : "main-input").focus();
+    byId(view.thread ? "thread-input" : "main-input").focus();
   } else if (event.altKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
     event.preventDefault();
-    const mine = myChannels();
-    const at = mine.findIndex((one) => one.id === here.channel);
-    const next = mine[at + (event.key === "ArrowUp" ? -1 : 1)];
-    if (next) go(next.id);
+    const channels = userChannels();
+    const index = channels.findIndex((one) => one.id === view.channel);
+    const next = channels[index + (event.key === "ArrowUp" ? -1 : 1)];
+    if (next) navigate(next.id);
   }
 });
 
-speak((navigator.language ?? "en").slice(0, 2));
-drawWords();
-composer(find("main-form"), (text, files) => send(text, files, ""), problem);
-composer(find("thread-form"), (text, files) => send(text, files, here.thread), problem);
-follow();
+setLanguage((navigator.language ?? "en").slice(0, 2));
+renderTexts();
+initComposer(byId("main-form"), (text, files) => send(text, files, ""), showError);
+initComposer(byId("thread-form"), (text, files) => send(text, files, view.thread), showError);
+connect();

@@ -1,65 +1,70 @@
 // File previews: images, tables, text. Content is never parsed as HTML; other files can be downloaded.
 
-import { element } from "/draw.js";
 import { markdown } from "/markdown.js";
-import { word } from "/words.js";
+import { element } from "/message.js";
+import { translate } from "/texts.js";
 
-const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
-const TABLES = { csv: ",", tsv: "\t" };
-const TEXTS = new Set(["txt", "md", "markdown", "json", "log", "yaml", "yml", "toml", "xml", "html", "py", "rs", "js", "ts", "sh", "sql"]);
+const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const TABLE_DELIMITERS = { csv: ",", tsv: "\t" };
+const TEXT_EXTENSIONS = new Set(["txt", "md", "markdown", "json", "log", "yaml", "yml", "toml", "xml", "html", "py", "rs", "js", "ts", "sh", "sql"]);
 
 /** Maximum bytes fetched for a preview. */
-const MOST_TEXT = 256 * 1024;
-const MOST_PICTURE = 10 * 1024 * 1024;
-/** Maximum rows, columns and lines drawn. */
-const MOST_ROWS = 200;
-const MOST_COLUMNS = 30;
-const MOST_LINES = 400;
-/** Rows and lines shown before "Show all". */
-const FEW_ROWS = 5;
-const FEW_LINES = 8;
+const MAX_TEXT_BYTES = 256 * 1024;
+const MAX_IMAGE_BYTES = 10 * 1024 * 1024;
+/** Maximum rows, columns and lines rendered. */
+const MAX_ROWS = 200;
+const MAX_COLUMNS = 30;
+const MAX_LINES = 400;
+/** Longer content is collapsed until the user presses "Show all". */
+const COLLAPSED_ROWS = 5;
+const COLLAPSED_LINES = 8;
+const COLLAPSED_CHARS = 600;
 
-/** Cache of fetched content, so that a redrawn message does not flicker. */
-const known = new Map();
-const opened = new Set();
+/** Cache of fetched content, so that a message rendered again does not flicker. */
+const contentCache = new Map();
+const expandedFiles = new Set();
 
-function kindOf(file) {
-  const ending = file.name.includes(".") ? file.name.split(".").pop().toLowerCase() : "";
-  if (PICTURES.has(file.mimetype) && file.size <= MOST_PICTURE) return "picture";
-  if (file.size > MOST_TEXT || !file.size) return "";
-  if (ending in TABLES) return "table";
-  if (ending === "md" || ending === "markdown") return "markdown";
-  return TEXTS.has(ending) || file.mimetype?.startsWith("text/") ? "text" : "";
+function fileExtension(file) {
+  return file.name.includes(".") ? file.name.split(".").pop().toLowerCase() : "";
+}
+
+function previewKind(file) {
+  const extension = fileExtension(file);
+  if (IMAGE_TYPES.has(file.mimetype) && file.size <= MAX_IMAGE_BYTES) return "image";
+  if (file.size > MAX_TEXT_BYTES || !file.size) return "";
+  if (extension in TABLE_DELIMITERS) return "table";
+  if (extension === "md" || extension === "markdown") return "markdown";
+  return TEXT_EXTENSIONS.has(extension) || file.mimetype?.startsWith("text/") ? "text" : "";
 }
 
 /** Returns an element that shows the content of a file once loaded; null for unsupported files. */
-export function preview(file) {
-  const kind = kindOf(file);
+export function renderPreview(file) {
+  const kind = previewKind(file);
   if (!kind) return null;
-  const place = element("div", { className: "preview" });
-  const got = known.get(file.id);
-  if (got) {
-    show(place, file, kind, got);
+  const container = element("div", { className: "preview" });
+  const cached = contentCache.get(file.id);
+  if (cached) {
+    showContent(container, file, kind, cached);
   } else {
-    place.classList.add("coming");
-    fetched(file, kind).then((content) => show(place, file, kind, content), () => place.remove());
+    container.classList.add("loading");
+    fetchContent(file, kind).then((content) => showContent(container, file, kind, content), () => container.remove());
   }
-  return place;
+  return container;
 }
 
-async function fetched(file, kind) {
-  const answer = await fetch(`/playground/files/${encodeURIComponent(file.id)}`);
-  if (!answer.ok) throw new Error(String(answer.status));
-  const bytes = await answer.arrayBuffer();
-  const content = kind === "picture"
+async function fetchContent(file, kind) {
+  const response = await fetch(`/playground/files/${encodeURIComponent(file.id)}`);
+  if (!response.ok) throw new Error(String(response.status));
+  const bytes = await response.arrayBuffer();
+  const content = kind === "image"
     ? URL.createObjectURL(new Blob([bytes], { type: file.mimetype }))
-    : textOf(bytes);
-  known.set(file.id, content);
+    : decodeText(bytes);
+  contentCache.set(file.id, content);
   return content;
 }
 
-/** Decodes text; spreadsheets still write tables in local encodings. */
-function textOf(bytes) {
+/** Decodes UTF-8, or else Shift JIS, in which spreadsheets still write tables. */
+function decodeText(bytes) {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
@@ -67,100 +72,100 @@ function textOf(bytes) {
   }
 }
 
-function show(place, file, kind, content) {
-  place.classList.remove("coming");
-  if (kind === "picture") {
-    const picture = element("img");
-    picture.alt = file.title || file.name;
-    picture.src = content;
-    place.replaceChildren(picture);
+function showContent(container, file, kind, content) {
+  container.classList.remove("loading");
+  if (kind === "image") {
+    const image = element("img");
+    image.alt = file.title || file.name;
+    image.src = content;
+    container.replaceChildren(image);
     return;
   }
   const box = element("div", { className: "content" });
-  const { nodes, long } = drawn(file, kind, content);
+  const { nodes, isLong } = renderContent(file, kind, content);
   box.append(...nodes);
-  place.replaceChildren(box);
+  container.replaceChildren(box);
   // Scrollable content must be reachable by keyboard.
-  const reachable = (may) => {
-    const set = { tabindex: "0", role: "region", "aria-label": word("contents", file.name) };
-    for (const [name, value] of Object.entries(set)) {
-      if (may) box.setAttribute(name, value);
+  const setFocusable = (focusable) => {
+    const attributes = { tabindex: "0", role: "region", "aria-label": translate("contents", file.name) };
+    for (const [name, value] of Object.entries(attributes)) {
+      if (focusable) box.setAttribute(name, value);
       else box.removeAttribute(name);
     }
   };
-  reachable(kind === "table");
-  if (!long) return;
-  const more = element("button", { className: "more" });
-  const open = (whole) => {
-    place.classList.toggle("short", !whole);
-    more.textContent = word(whole ? "less" : "more");
-    more.setAttribute("aria-expanded", String(whole));
-    reachable(whole);
+  setFocusable(kind === "table");
+  if (!isLong) return;
+  const toggle = element("button", { className: "toggle" });
+  const setExpanded = (expanded) => {
+    container.classList.toggle("short", !expanded);
+    toggle.textContent = translate(expanded ? "showLess" : "showAll");
+    toggle.setAttribute("aria-expanded", String(expanded));
+    setFocusable(expanded);
     box.scrollTop = 0;
-    if (whole) opened.add(file.id);
-    else opened.delete(file.id);
+    if (expanded) expandedFiles.add(file.id);
+    else expandedFiles.delete(file.id);
   };
-  more.type = "button";
-  more.onclick = () => open(!opened.has(file.id));
-  open(opened.has(file.id));
-  place.append(more);
+  toggle.type = "button";
+  toggle.onclick = () => setExpanded(!expandedFiles.has(file.id));
+  setExpanded(expandedFiles.has(file.id));
+  container.append(toggle);
 }
 
-function drawn(file, kind, content) {
+function renderContent(file, kind, content) {
   if (kind === "table") {
-    const rows = rowsOf(content, TABLES[file.name.split(".").pop().toLowerCase()]);
-    return { nodes: [table(rows)], long: rows.length > FEW_ROWS };
+    const rows = parseRows(content, TABLE_DELIMITERS[fileExtension(file)]);
+    return { nodes: [renderTable(rows)], isLong: rows.length > COLLAPSED_ROWS };
   }
   const lines = content.replace(/\r\n?/g, "\n").replace(/\n$/, "").split("\n");
-  const long = lines.length > FEW_LINES || content.length > 600;
-  const text = lines.slice(0, MOST_LINES).join("\n");
-  if (kind === "markdown") return { nodes: [element("div", { className: "body" }, ...markdown(text))], long };
-  return { nodes: [element("pre", { text })], long };
+  const isLong = lines.length > COLLAPSED_LINES || content.length > COLLAPSED_CHARS;
+  const text = lines.slice(0, MAX_LINES).join("\n");
+  if (kind === "markdown") return { nodes: [element("div", { className: "body" }, ...markdown(text))], isLong };
+  return { nodes: [element("pre", { text })], isLong };
 }
 
 /** Parses the cells of a CSV or TSV table (RFC 4180). */
-export function rowsOf(text, between) {
+function parseRows(text, delimiter) {
   const rows = [];
   let row = [];
   let cell = "";
   let quoted = false;
-  const end = () => {
+  const endCell = () => {
     row.push(cell);
     cell = "";
   };
-  for (let at = 0; at < text.length && rows.length < MOST_ROWS; at += 1) {
-    const letter = text[at];
+  for (let index = 0; index < text.length && rows.length < MAX_ROWS; index += 1) {
+    const letter = text[index];
     if (quoted) {
       if (letter !== '"') cell += letter;
-      else if (text[at + 1] === '"') {
+      else if (text[index + 1] === '"') {
         cell += '"';
-        at += 1;
+        index += 1;
       } else quoted = false;
     } else if (letter === '"' && !cell) quoted = true;
-    else if (letter === between) end();
+    else if (letter === delimiter) endCell();
     else if (letter === "\n") {
-      end();
+      endCell();
       rows.push(row);
       row = [];
     } else if (letter !== "\r") cell += letter;
   }
-  if ((cell || row.length) && rows.length < MOST_ROWS) {
-    end();
+  if ((cell || row.length) && rows.length < MAX_ROWS) {
+    endCell();
     rows.push(row);
   }
   return rows;
 }
 
-function table(rows) {
-  const [first = [], ...rest] = rows;
-  const number = (text) => /^-?[\d,.]+%?$/.test(text ?? "");
-  const line = (cells, name) => element("tr", {}, ...cells.slice(0, MOST_COLUMNS).map((text, at) => {
+function renderTable(rows) {
+  const [header = [], ...dataRows] = rows;
+  const isNumber = (text) => /^-?[\d,.]+%?$/.test(text ?? "");
+  const renderRow = (cells, name) => element("tr", {}, ...cells.slice(0, MAX_COLUMNS).map((text, column) => {
     const cell = element(name, { text });
     if (name === "th") cell.scope = "col";
     // A column of numbers is right-aligned, including its title.
-    if (rest.length && rest.every((row) => number(row[at]))) cell.className = "right";
+    if (dataRows.length && dataRows.every((row) => isNumber(row[column]))) cell.className = "right";
     return cell;
   }));
-  return element("table", {}, element("thead", {}, line(first, "th")),
-    element("tbody", {}, ...rest.map((cells) => line(cells, "td"))));
+  return element("table", {}, element("thead", {}, renderRow(header, "th")),
+    element("tbody", {}, ...dataRows.map((cells) => renderRow(cells, "td"))));
 }

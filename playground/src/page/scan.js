@@ -1,153 +1,157 @@
-// Inline markup scanner. It reads a text once in linear time: the position of each closing sign is searched once and
-// cached, so that unclosed signs cannot block the page.
+// Inline markup scanner. It reads a text once in linear time: the position of each closing marker is searched once and
+// cached, so that unclosed markers cannot block the page.
+//
+// A rule has `start`, the characters at which it may match; `match(lookahead, index)`, which returns the matched text
+// and its captures, or null; and `render(match, context)`, which returns nodes.
 
-const THREE = /```/g;
-const ANGLE = />/g;
-const WORDS_END = /[\]\n]/g;
-const ADDRESS_END = /[\s)>]/g;
+const FENCE = /```/g;
+const ANGLE_END = />/g;
+const LABEL_END = /[\]\n]/g;
+const URL_END = /[\s)>]/g;
 const LINK_END = />?(?:\s+"[^"\n]*")?\)/y;
 
-/** Lookahead in a text. Positions only move forward. */
-class Ahead {
+/** Cached lookahead in a text. Positions only move forward. */
+class Lookahead {
   constructor(text) {
     this.text = text;
     /** End of the last match. */
-    this.from = 0;
-    this.places = new Map();
+    this.matchEnd = 0;
+    this.positions = new Map();
     this.ends = new Map();
-    this.run = 0;
-    this.runs = null;
+    this.runEnd = 0;
+    this.backtickRuns = null;
   }
 
-  /** Returns the position of a pattern at `at` or later; `Infinity` if there is none. */
-  next(pattern, at) {
-    let place = this.places.get(pattern) ?? -1;
-    if (place < at) {
-      pattern.lastIndex = at;
-      place = pattern.exec(this.text)?.index ?? Infinity;
-      this.places.set(pattern, place);
+  /** Returns the position of a pattern at `index` or later; `Infinity` if there is none. */
+  find(pattern, index) {
+    let position = this.positions.get(pattern) ?? -1;
+    if (position < index) {
+      pattern.lastIndex = index;
+      position = pattern.exec(this.text)?.index ?? Infinity;
+      this.positions.set(pattern, position);
     }
-    return place;
+    return position;
   }
 
-  /** Returns the end of a sticky pattern that starts at `at`; nothing if it does not match. */
-  end(pattern, at) {
+  /** Returns the end of a sticky pattern that starts at `index`; null if it does not match. */
+  endOf(pattern, index) {
     let last = this.ends.get(pattern);
-    if (last?.at !== at) {
-      pattern.lastIndex = at;
-      last = { at, end: pattern.test(this.text) ? pattern.lastIndex : null };
+    if (last?.index !== index) {
+      pattern.lastIndex = index;
+      last = { index, end: pattern.test(this.text) ? pattern.lastIndex : null };
       this.ends.set(pattern, last);
     }
     return last.end;
   }
 
-  /** Returns the character before `at`, if any. */
-  before(at) {
-    return at > this.from ? this.text[at - 1] : "";
+  /** Returns the character before `index`, if it is not part of a match. */
+  before(index) {
+    return index > this.matchEnd ? this.text[index - 1] : "";
   }
 
-  /** Returns the end of the backticks that start at `at`, and the position of the closing run, if any. */
-  ticks(at) {
-    if (at >= this.run) {
-      this.run = at;
-      while (this.text[this.run] === "`") this.run += 1;
+  /** Returns the end of the backticks that start at `index`, and the position of the closing run, if any. */
+  backticks(index) {
+    if (index >= this.runEnd) {
+      this.runEnd = index;
+      while (this.text[this.runEnd] === "`") this.runEnd += 1;
     }
-    if (!this.runs) {
-      this.runs = new Map();
-      for (const { 0: { length }, index } of this.text.matchAll(/`+/g)) {
-        if (!this.runs.has(length)) this.runs.set(length, { places: [], passed: 0 });
-        this.runs.get(length).places.push(index);
+    if (!this.backtickRuns) {
+      this.backtickRuns = new Map();
+      for (const { 0: { length }, index: position } of this.text.matchAll(/`+/g)) {
+        if (!this.backtickRuns.has(length)) this.backtickRuns.set(length, { positions: [], next: 0 });
+        this.backtickRuns.get(length).positions.push(position);
       }
     }
-    const same = this.runs.get(this.run - at);
-    while (same?.places[same.passed] < this.run) same.passed += 1;
-    return [this.run, same?.places[same.passed]];
+    const runs = this.backtickRuns.get(this.runEnd - index);
+    while (runs?.positions[runs.next] < this.runEnd) runs.next += 1;
+    return [this.runEnd, runs?.positions[runs.next]];
   }
 }
 
-/** A pattern rule, which must not look beyond the next sign of its kind; not after certain characters. */
-export function pattern(is, notAfter) {
-  const sticky = new RegExp(is.source, "y");
-  return (ahead, at) => {
-    if (notAfter?.test(ahead.before(at))) return null;
-    sticky.lastIndex = at;
-    return sticky.exec(ahead.text);
+/** Matches a pattern, which must not look beyond the next marker of its kind; not after certain characters. */
+export function matchPattern(pattern, notAfter) {
+  const sticky = new RegExp(pattern.source, "y");
+  return (lookahead, index) => {
+    if (notAfter?.test(lookahead.before(index))) return null;
+    sticky.lastIndex = index;
+    return sticky.exec(lookahead.text);
   };
 }
 
-/** A rule for the same mark on both sides; `close` matches the closing mark; not after certain characters. */
-export function pair(mark, close, notAfter) {
-  const begin = mark.length;
-  return (ahead, at) => {
-    const { text } = ahead;
-    if (!text.startsWith(mark, at) || !/\S/.test(text[at + begin] ?? "")) return null;
-    if (notAfter?.test(ahead.before(at))) return null;
-    const end = ahead.next(close, at + begin + 1);
-    return end === Infinity ? null : [text.slice(at, end + begin), text.slice(at + begin, end)];
+/** Matches text between two equal markers; `close` finds the second one; not after certain characters. */
+export function matchPair(marker, close, notAfter) {
+  const { length } = marker;
+  return (lookahead, index) => {
+    const { text } = lookahead;
+    if (!text.startsWith(marker, index) || !/\S/.test(text[index + length] ?? "")) return null;
+    if (notAfter?.test(lookahead.before(index))) return null;
+    const end = lookahead.find(close, index + length + 1);
+    return end === Infinity ? null : [text.slice(index, end + length), text.slice(index + length, end)];
   };
 }
 
-/** A rule for text between triple backticks. */
-export function fenced(ahead, at) {
-  if (!ahead.text.startsWith("```", at)) return null;
-  const end = ahead.next(THREE, at + 4);
-  return end === Infinity ? null : [ahead.text.slice(at, end + 3), ahead.text.slice(at + 3, end)];
+/** Matches text between triple backticks. */
+export function matchFence(lookahead, index) {
+  const { text } = lookahead;
+  if (!text.startsWith("```", index)) return null;
+  const end = lookahead.find(FENCE, index + 4);
+  return end === Infinity ? null : [text.slice(index, end + 3), text.slice(index + 3, end)];
 }
 
-/** A rule for text between equal runs of backticks. */
-export function ticked(ahead, at) {
-  const [from, to] = ahead.ticks(at);
-  return to === undefined ? null : [ahead.text.slice(at, to + from - at), ahead.text.slice(from, to)];
+/** Matches text between equal runs of backticks. */
+export function matchCodeSpan(lookahead, index) {
+  const [start, end] = lookahead.backticks(index);
+  return end === undefined ? null : [lookahead.text.slice(index, end + start - index), lookahead.text.slice(start, end)];
 }
 
-/** A rule for `[text](address "title")`, also with a leading exclamation mark. */
-export function linked(ahead, at) {
-  const { text } = ahead;
-  const words = text[at] === "!" ? at + 2 : at + 1;
-  const close = ahead.next(WORDS_END, words);
-  if (close - words > 999 || !text.startsWith("](", close)) return null;
-  let address = close + 2;
-  const stop = ahead.next(ADDRESS_END, address);
-  if (text[address] === "<" && stop > address + 1) address += 1;
-  if (stop === address || stop - address > 2000) return null;
-  const end = ahead.end(LINK_END, stop);
-  return end && [text.slice(at, end), text.slice(words, close), text.slice(address, stop)];
+/** Matches `[label](url "title")`, also with a leading exclamation mark. */
+export function matchLink(lookahead, index) {
+  const { text } = lookahead;
+  const label = text[index] === "!" ? index + 2 : index + 1;
+  const labelEnd = lookahead.find(LABEL_END, label);
+  if (labelEnd - label > 999 || !text.startsWith("](", labelEnd)) return null;
+  let url = labelEnd + 2;
+  const urlEnd = lookahead.find(URL_END, url);
+  if (text[url] === "<" && urlEnd > url + 1) url += 1;
+  if (urlEnd === url || urlEnd - url > 2000) return null;
+  const end = lookahead.endOf(LINK_END, urlEnd);
+  return end && [text.slice(index, end), text.slice(label, labelEnd), text.slice(url, urlEnd)];
 }
 
-/** A rule for a pattern in angle brackets without whitespace before `until`. */
-export function angled(is, until) {
-  const whole = pattern(is);
-  return (ahead, at) => {
-    const met = ahead.next(until, at);
-    if (met === Infinity || /\s/.test(ahead.text[met]) || ahead.next(ANGLE, at) === Infinity) return null;
-    return whole(ahead, at);
+/** Matches a pattern in angle brackets; the first match of `until` must not be whitespace. */
+export function matchAngle(pattern, until) {
+  const match = matchPattern(pattern);
+  return (lookahead, index) => {
+    const position = lookahead.find(until, index);
+    if (position === Infinity || /\s/.test(lookahead.text[position])) return null;
+    return lookahead.find(ANGLE_END, index) === Infinity ? null : match(lookahead, index);
   };
 }
 
 /**
- * Converts a text to nodes. `signs` finds where one of the `rules` may start; the first that matches applies.
- * Text between matches is converted by `word`, and `within` is passed to each rule.
+ * Converts a text to nodes. `starts` finds where one of the `rules` may start; the first that matches applies.
+ * Text between matches is converted by `renderText`, and `context` is passed to each rule.
  */
-export function scan(text, signs, rules, word, within) {
+export function scan(text, starts, rules, renderText, context) {
   const nodes = [];
-  const ahead = new Ahead(text);
-  let at = 0;
+  const lookahead = new Lookahead(text);
+  let index = 0;
   for (;;) {
-    signs.lastIndex = at;
-    const sign = signs.exec(text);
-    if (!sign) break;
-    at = sign.index;
-    let found = null;
-    const rule = rules.find(({ on, is }) => on.includes(text[at]) && (found = is(ahead, at)));
+    starts.lastIndex = index;
+    const start = starts.exec(text);
+    if (!start) break;
+    index = start.index;
+    let match = null;
+    const rule = rules.find((one) => one.start.includes(text[index]) && (match = one.match(lookahead, index)));
     if (!rule) {
-      at += 1;
+      index += 1;
       continue;
     }
-    if (at > ahead.from) nodes.push(word(text.slice(ahead.from, at)));
-    nodes.push(...rule.as(found, within));
-    at += found[0].length;
-    ahead.from = at;
+    if (index > lookahead.matchEnd) nodes.push(renderText(text.slice(lookahead.matchEnd, index)));
+    nodes.push(...rule.render(match, context));
+    index += match[0].length;
+    lookahead.matchEnd = index;
   }
-  if (ahead.from < text.length) nodes.push(word(text.slice(ahead.from)));
+  if (lookahead.matchEnd < text.length) nodes.push(renderText(text.slice(lookahead.matchEnd)));
   return nodes;
 }

@@ -1,36 +1,36 @@
 // The state of the page: a copy of the workspace, updated by the server.
 
-export const world = {
+export const workspace = {
   revision: 0,
   bot: "",
   users: new Map(),
   channels: new Map(),
   messages: new Map(),
-  whispers: new Map(),
+  ephemerals: new Map(),
   statuses: new Map(),
 };
 
-export const keyOf = (channel, ts) => `${channel}/${ts}`;
+export const messageKey = (channel, ts) => `${channel}/${ts}`;
 
 const listeners = new Set();
-const endings = new Map();
+const statusTimers = new Map();
 
 /** Calls `listener` for every change, with its kind and subject, until the returned function is called. */
-export function listen(listener) {
+export function subscribe(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-function tell(kind, about) {
-  for (const listener of listeners) listener(kind, about);
+function notify(kind, subject) {
+  for (const listener of listeners) listener(kind, subject);
 }
 
 export function userName(id) {
-  return world.users.get(id)?.display_name ?? id;
+  return workspace.users.get(id)?.display_name ?? id;
 }
 
 export function channelName(id) {
-  return world.channels.get(id)?.name ?? id;
+  return workspace.channels.get(id)?.name ?? id;
 }
 
 export const names = { user: userName, channel: channelName };
@@ -39,151 +39,156 @@ export const names = { user: userName, channel: channelName };
  * Returns the messages shown in a channel, oldest first, with ephemeral messages for `user`, unless they are shown in
  * the open thread.
  */
-export function inChannel(channel, user, open) {
-  return sorted([...world.messages.values()].filter((m) => stands(m, channel, user, open)),
-    [...world.whispers.values()].filter((m) => stands(m, channel, user, open)));
+export function channelMessages(channel, user, openThread) {
+  return allMessages().filter((message) => isShownInChannel(message, channel, user, openThread)).sort(compareTs);
 }
 
 /** Returns true if a message is shown in a channel for `user`. */
-export function stands(message, channel, user, open) {
+export function isShownInChannel(message, channel, user, openThread) {
   if (message.channel !== channel) return false;
   if (!message.only_for) {
     return !message.thread_ts || message.thread_ts === message.ts || message.subtype === "thread_broadcast";
   }
-  return message.only_for === user && !message.thread_ts && !(open && isIn(message, channel, open, user));
+  return message.only_for === user && !message.thread_ts &&
+    !(openThread && isShownInThread(message, channel, openThread, user));
 }
 
 /** Returns true if the bot is busy in a thread. */
 export function isBusy(channel, thread) {
-  return world.statuses.has(keyOf(channel, thread)) ||
-    [...world.messages.values()].some((m) => m.streaming && m.channel === channel && m.thread_ts === thread);
+  return workspace.statuses.has(messageKey(channel, thread)) || [...workspace.messages.values()].some((message) =>
+    message.streaming && message.channel === channel && message.thread_ts === thread);
 }
 
 /**
  * Returns a thread, oldest first, with its ephemeral messages for `user`. An ephemeral message in the channel after
  * their question is about that question, so it is shown here too: on a narrow screen only the thread is visible.
  */
-export function inThread(channel, thread, user) {
-  return sorted([...world.messages.values()].filter((m) => isIn(m, channel, thread, user)),
-    [...world.whispers.values()].filter((m) => isIn(m, channel, thread, user)));
+export function threadMessages(channel, thread, user) {
+  return allMessages().filter((message) => isShownInThread(message, channel, thread, user)).sort(compareTs);
 }
 
 /** Returns true if a message is shown in a thread for `user`. */
-export function isIn(message, channel, thread, user) {
+export function isShownInThread(message, channel, thread, user) {
   if (message.channel !== channel) return false;
   if (message.only_for && message.only_for !== user) return false;
   if (message.ts === thread || message.thread_ts === thread) return true;
   if (!message.only_for || message.thread_ts) return false;
-  const asked = [...world.messages.values()].filter((m) => m.channel === channel && m.user === user &&
-    m.ts < message.ts && (!m.thread_ts || m.thread_ts === m.ts));
-  return asked.reduce((latest, m) => (m.ts > latest ? m.ts : latest), "") === thread;
+  const questions = [...workspace.messages.values()].filter((other) => other.channel === channel &&
+    other.user === user && other.ts < message.ts && (!other.thread_ts || other.thread_ts === other.ts));
+  return questions.reduce((latest, { ts }) => (ts > latest ? ts : latest), "") === thread;
 }
 
-function sorted(some, more) {
-  return [...some, ...more].sort((a, b) => (a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0));
+function allMessages() {
+  return [...workspace.messages.values(), ...workspace.ephemerals.values()];
+}
+
+function compareTs(a, b) {
+  return a.ts < b.ts ? -1 : a.ts > b.ts ? 1 : 0;
 }
 
 async function load() {
-  const answer = await fetch("/playground/state");
-  if (!answer.ok) throw new Error(String(answer.status));
-  const state = await answer.json();
-  world.revision = state.revision;
-  world.bot = state.bot;
-  world.users = new Map(state.users.map((user) => [user.id, user]));
-  world.channels = new Map(state.channels.map((channel) => [channel.id, channel]));
-  world.messages = new Map(state.messages.map((m) => [keyOf(m.channel, m.ts), m]));
-  world.whispers = new Map(state.ephemerals.map((m) => [keyOf(m.channel, m.ts), m]));
-  world.statuses = new Map(state.statuses.map((s) => [keyOf(s.channel, s.thread_ts), s.text]));
-  tell("all");
+  const response = await fetch("/playground/state");
+  if (!response.ok) throw new Error(String(response.status));
+  const snapshot = await response.json();
+  const byKey = (messages) => new Map(messages.map((message) => [messageKey(message.channel, message.ts), message]));
+  workspace.revision = snapshot.revision;
+  workspace.bot = snapshot.bot;
+  workspace.users = new Map(snapshot.users.map((user) => [user.id, user]));
+  workspace.channels = new Map(snapshot.channels.map((channel) => [channel.id, channel]));
+  workspace.messages = byKey(snapshot.messages);
+  workspace.ephemerals = byKey(snapshot.ephemerals);
+  workspace.statuses = new Map(snapshot.statuses.map(({ channel, thread_ts, text }) =>
+    [messageKey(channel, thread_ts), text]));
+  notify("all");
 }
 
-function take(change) {
+function applyChange(change) {
   switch (change.type) {
     case "message": {
-      const key = keyOf(change.message.channel, change.message.ts);
-      const before = world.messages.get(key);
-      world.messages.set(key, change.message);
-      tell("message", { message: change.message, before });
+      const key = messageKey(change.message.channel, change.message.ts);
+      const previous = workspace.messages.get(key);
+      workspace.messages.set(key, change.message);
+      notify("message", { message: change.message, previous });
       break;
     }
     case "gone": {
-      const key = keyOf(change.channel, change.ts);
-      const before = world.messages.get(key) ?? world.whispers.get(key);
-      world.messages.delete(key);
-      world.whispers.delete(key);
-      if (before) tell("gone", before);
+      const key = messageKey(change.channel, change.ts);
+      const deleted = workspace.messages.get(key) ?? workspace.ephemerals.get(key);
+      workspace.messages.delete(key);
+      workspace.ephemerals.delete(key);
+      if (deleted) notify("deleted", deleted);
       break;
     }
     case "ephemeral":
-      world.whispers.set(keyOf(change.message.channel, change.message.ts), change.message);
-      tell("message", { message: change.message });
+      workspace.ephemerals.set(messageKey(change.message.channel, change.message.ts), change.message);
+      notify("message", { message: change.message });
       break;
     case "user":
-      world.users.set(change.user.id, change.user);
-      tell("all");
+      workspace.users.set(change.user.id, change.user);
+      notify("all");
       break;
     case "status": {
-      const key = keyOf(change.channel, change.thread_ts);
-      if (change.text) world.statuses.set(key, change.text);
-      else world.statuses.delete(key);
-      clearTimeout(endings.get(key));
-      endings.delete(key);
+      const key = messageKey(change.channel, change.thread_ts);
+      if (change.text) workspace.statuses.set(key, change.text);
+      else workspace.statuses.delete(key);
+      clearTimeout(statusTimers.get(key));
+      statusTimers.delete(key);
       // Slack removes a status after two minutes without an event.
-      if (change.text) endings.set(key, setTimeout(() => take({ ...change, text: "" }), 120_000));
-      tell("status", change);
+      if (change.text) statusTimers.set(key, setTimeout(() => applyChange({ ...change, text: "" }), 120_000));
+      notify("status", change);
       break;
     }
     case "reset":
-      load().catch(() => tell("offline"));
+      load().catch(() => notify("offline"));
       break;
   }
 }
 
-/** Loads the workspace and follows its changes for as long as the page is open. */
-export async function follow() {
+/** Loads the workspace and applies its changes for as long as the page is open. */
+export async function connect() {
   try {
     await load();
   } catch {
-    tell("offline");
-    setTimeout(follow, 1000);
+    notify("offline");
+    setTimeout(connect, 1000);
     return;
   }
-  tell("online");
-  const source = new EventSource(`/playground/events?since=${world.revision}`);
-  source.onmessage = (event) => take(JSON.parse(event.data));
+  notify("online");
+  const source = new EventSource(`/playground/events?since=${workspace.revision}`);
+  source.onmessage = (event) => applyChange(JSON.parse(event.data));
   source.onerror = () => {
     // A restarted server counts revisions from the beginning, so everything is loaded again.
     source.close();
-    tell("offline");
-    setTimeout(follow, 1000);
+    notify("offline");
+    setTimeout(connect, 1000);
   };
 }
 
 /** Performs a user action; returns the resulting ts. */
-export async function act(what) {
-  return done(await fetch("/playground/acts", {
+export async function performAction(action) {
+  return readTs(await fetch("/playground/acts", {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(what),
+    body: JSON.stringify(action),
   }));
 }
 
-/** Shares files in one message. */
+/** Shares files in one message; returns its ts. */
 export async function upload(files, fields) {
   const form = new FormData();
   for (const file of files) form.append("file", file, file.name);
   const query = new URLSearchParams(fields);
-  return done(await fetch(`/playground/upload?${query}`, { method: "POST", body: form }));
+  return readTs(await fetch(`/playground/upload?${query}`, { method: "POST", body: form }));
 }
 
-async function done(answer) {
-  const text = await answer.text();
-  let said;
+async function readTs(response) {
+  const text = await response.text();
+  let result;
   try {
-    said = JSON.parse(text);
+    result = JSON.parse(text);
   } catch {
-    throw new Error(text.trim() || String(answer.status));
+    throw new Error(text.trim() || String(response.status));
   }
-  if (!said.ok) throw new Error(said.error);
-  return said.ts;
+  if (!result.ok) throw new Error(result.error);
+  return result.ts;
 }

@@ -1,55 +1,55 @@
 // Welcome view of an empty channel: its purpose, and suggested first messages.
 
-import { element } from "/draw.js";
 import { icon } from "/icons.js";
-import { userName, world } from "/state.js";
-import { word } from "/words.js";
+import { element } from "/message.js";
+import { userName, workspace } from "/state.js";
+import { translate } from "/texts.js";
 
-/** Suggested messages: label and text. */
-const SAYINGS = [
-  ["ideaHello", () => `echo ${word("hello")}`],
+/** Suggested messages: key of the title, and text. */
+const SUGGESTIONS = [
+  ["ideaHello", () => `echo ${translate("hello")}`],
   ["ideaStream", () => "stream 60"],
   ["ideaFile", () => "file csv name,amount"],
   ["ideaStop", () => "wait 30"],
   ["ideaHelp", () => "help"],
 ];
 
-/** The workspace has one user who should be on no allow list; only the zone knows the real list. */
-export function mayAsk(user) {
+/** The workspace has one user who should be on no allow list. Only the zone has the real list. */
+export function isAllowed(user) {
   return user.name !== "mallory";
 }
 
-function card(label, shown, act) {
-  const button = element("button", {}, element("b", { text: word(label) }), shown);
+function card(titleKey, content, onClick) {
+  const button = element("button", {}, element("b", { text: translate(titleKey) }), content);
   button.type = "button";
-  button.onclick = act;
+  button.onclick = onClick;
   return element("li", {}, button);
 }
 
-function way(picture, text) {
-  return element("span", { className: "way" }, icon(picture), text);
+function labelWithIcon(iconName, text) {
+  return element("span", { className: "label" }, icon(iconName), text);
 }
 
-/** Draws the welcome view. `start` has the actions of the cards: `say`, `attach` and `direct`. */
-export function drawWelcome(user, channel, start) {
+/** Renders the welcome view. `actions` has those of the cards: `send`, `attach` and `openDirectMessage`. */
+export function renderWelcome(user, channel, actions) {
   if (!user || !channel) return;
-  const dm = channel.kind === "im";
-  const alone = !channel.members.includes(world.bot);
-  const refused = !mayAsk(user);
+  const isDirect = channel.kind === "im";
+  const hasBot = channel.members.includes(workspace.bot);
+  const allowed = isAllowed(user);
   const name = userName(user.id);
-  const [title, text] = alone
-    ? [word("welcomeAlone"), word("aloneText")]
-    : refused
-      ? [word("welcomeRefused", name), word("refusedText", name)]
-      : [word("welcome"), dm ? word("welcomeText") : word("welcomeChannel") + word("welcomeText")];
+  const [title, text] = !hasBot
+    ? [translate("withoutBotTitle"), translate("withoutBotText")]
+    : !allowed
+      ? [translate("notAllowedTitle", name), translate("notAllowedText", name)]
+      : [translate("welcomeTitle"), (isDirect ? "" : translate("mentionHint")) + translate("welcomeText")];
   document.getElementById("welcome-title").textContent = title;
   document.getElementById("welcome-text").textContent = text;
-  const sayings = SAYINGS.slice(0, refused ? 1 : SAYINGS.length).map(([label, make]) => {
-    const said = dm ? make() : `@interzone ${make()}`;
-    return card(label, element("code", { text: said }), () => start.say(said));
+  const suggestions = SUGGESTIONS.slice(0, allowed ? SUGGESTIONS.length : 1).map(([titleKey, makeText]) => {
+    const message = isDirect ? makeText() : `@interzone ${makeText()}`;
+    return card(titleKey, element("code", { text: message }), () => actions.send(message));
   });
-  const attach = card("ideaUpload", way("clip", word("ideaUploadText")), start.attach);
-  const direct = card("ideaDirect", way("mark", userName(world.bot)), start.direct);
-  const cards = alone ? [direct] : refused ? sayings : [...sayings, attach];
+  const attach = card("ideaUpload", labelWithIcon("clip", translate("attach")), actions.attach);
+  const direct = card("ideaDirect", labelWithIcon("logo", userName(workspace.bot)), actions.openDirectMessage);
+  const cards = !hasBot ? [direct] : allowed ? [...suggestions, attach] : suggestions;
   document.getElementById("ideas").replaceChildren(...cards);
 }

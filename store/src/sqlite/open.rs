@@ -46,7 +46,7 @@ pub(super) fn open(
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // Commits are written to the WAL in batches. This VFS requires a sync per commit, which the writer does.
-    let vfs = interzone_wal::gathered().map_err(|error| {
+    let vfs = interzone_wal::register_vfs().map_err(|error| {
         StoreError::Unusable(format!("{display_path} cannot be opened: {error}"))
     })?;
     let mut connection =
@@ -57,7 +57,7 @@ pub(super) fn open(
     if connection.is_readonly("main").map_err(to_error)? {
         return Err(read_only_error(&display_path));
     }
-    // Nothing has been written so far, and nothing is written unless the file is ours.
+    // Nothing is written before the file is known to be an Interzone database.
     let version = schema::read_version(&connection, &display_path)?;
     configure_writer(&connection, options, version == 0, &display_path)?;
     let was_clean = version == 0 || is_clean(&connection).map_err(to_error)?;
@@ -75,7 +75,7 @@ pub(super) fn open(
     connection
         .execute("UPDATE meta SET value = 0 WHERE name = 'clean'", [])
         .map_err(to_error)?;
-    // The lock is ours, so the processes that held claims are gone.
+    // This process holds the lock, so the processes that held claims have ended.
     connection
         .execute(work_queue::RELEASE_ALL_WORK, [])
         .map_err(to_error)?;
@@ -132,7 +132,7 @@ pub(super) fn is_current_schema(path: &Path) -> Result<bool, StoreError> {
     Ok(version == schema::newest_version())
 }
 
-/// Opens a connection next to those of the process that has the database open, for short writes.
+/// Opens a connection for short writes to a database that is already open, in this or another process.
 pub(super) fn open_shared(path: &Path) -> Result<Connection, StoreError> {
     let path = canonical_path(path)?;
     let display_path = path.display().to_string();
@@ -151,7 +151,7 @@ pub(super) fn open_shared(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens a connection that waits, for a while, when the database is busy.
+/// Opens a connection with a busy handler that waits up to about 20 seconds.
 pub(super) fn open_with_busy_wait(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || -> rusqlite::Result<Connection> {
@@ -162,11 +162,11 @@ pub(super) fn open_with_busy_wait(path: &Path) -> Result<Connection, StoreError>
     open().map_err(|error| open_error(&error, &path.display().to_string()))
 }
 
-/// Busy handler: waits before the next attempt. A busy server leaves only short gaps between
-/// its writes, which longer waits would miss.
+/// Busy handler: waits a millisecond before the next attempt. A busy server leaves only short gaps between its writes,
+/// which longer waits would miss.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the engine asks this very thread to wait, which is there for nothing else"
+    reason = "SQLite calls the busy handler on the waiting thread, which has no other work"
 )]
 fn busy_wait(attempts: i32) -> bool {
     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -252,7 +252,7 @@ fn configure_writer(
 ) -> Result<(), StoreError> {
     let set = || -> rusqlite::Result<String> {
         if is_new {
-            // The header of an empty file becomes durable with the next step, as a whole.
+            // No sync is needed: the header of a new file becomes durable with the change to WAL mode.
             connection.pragma_update(None, "synchronous", "OFF")?;
             // Both must be set before the first table.
             connection.pragma_update(None, "page_size", 4096)?;
@@ -261,7 +261,7 @@ fn configure_writer(
         connection.pragma_update(None, "synchronous", "FULL")?;
         let mode = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
-        // Where a sync reaches only the drive's cache, ask for more (macOS).
+        // On macOS a plain fsync only reaches the drive's cache.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -286,8 +286,9 @@ fn configure_writer(
     }
 }
 
-/// Removes the statistics of `ANALYZE`. Earlier versions gathered them, even from tables with a single row, and with
-/// those the planner scans whole tables for years after. Without any, a plan depends on the schema alone.
+/// Removes the statistics of `ANALYZE`. Earlier versions collected them, even from tables with a single row, and the
+/// planner then chooses full scans however large the tables become. Without statistics, a plan depends only on the
+/// schema.
 fn drop_statistics(connection: &Connection) -> rusqlite::Result<()> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
     let mut statement = connection.prepare(sql)?;
@@ -295,13 +296,13 @@ fn drop_statistics(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for table in tables {
-        // This changes the schema, so that every connection drops the statistics it has loaded.
+        // The schema change makes every connection drop its loaded statistics.
         connection.execute_batch(&format!("DROP TABLE {table}"))?;
     }
     Ok(())
 }
 
-/// Reports executed statements to the observer of a test.
+/// Reports executed statements to a test's observer, if there is one.
 fn trace_statements(connection: &mut Connection) -> rusqlite::Result<()> {
     let Some(observer) = statements::observer() else {
         return Ok(());
@@ -314,9 +315,9 @@ fn trace_statements(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(trace))
 }
 
-/// Configures the cache of prepared statements. Without the query planner stability guarantee (QPSG), SQLite looks at
-/// the value bound to `LIMIT` when it prepares a statement, and re-prepares it whenever a value is bound: for each
-/// claim of work and each page of a log or list, which costs several times as much as running it.
+/// Configures the cache of prepared statements. Without the query planner stability guarantee (QPSG), SQLite plans by
+/// the value bound to `LIMIT` and prepares the statement again whenever a value is bound. That happens for each claim
+/// and each page of a log or list, and costs several times as much as running the statement.
 fn cache_statements(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -348,7 +349,7 @@ fn quick_check(connection: &Connection, path: &str) -> Result<(), StoreError> {
 fn sync_directory(path: &Path) {
     let synced = path.parent().map(|folder| File::open(folder)?.sync_all());
     if let Some(Err(error)) = synced {
-        // Some systems cannot sync directories; they make the name durable without it.
+        // Systems that cannot sync directories make the name durable without it.
         tracing::debug!(%error, "database directory not synced");
     }
 }

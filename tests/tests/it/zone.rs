@@ -1,14 +1,14 @@
 //! Execution Zone HTTP API on a real store with real tokens, without a network.
 
 mod batches;
-mod doors;
+mod endpoints;
 mod in_flight;
 mod large_bodies;
 mod large_reads;
 mod methods;
-mod refusals;
+mod rejections;
 mod streams;
-mod watching;
+mod watches;
 mod webhooks;
 
 use crate::workers::counting_store::CountingStore;
@@ -61,13 +61,13 @@ impl Agent for StubAgent {
     fn is_available(&self) -> bool {
         match self.0.id.as_str() {
             "demo" => true,
-            "asleep" => false,
+            "busy" => false,
             other => panic!("{other} is broken"),
         }
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        (self.0.id.as_str() == "asleep").then_some(Duration::from_millis(6_100))
+        (self.0.id.as_str() == "busy").then_some(Duration::from_millis(6_100))
     }
 
     async fn run(&self, _: Turn, _: Arc<dyn TurnOutput>) -> Result<TurnOutcome, AgentError> {
@@ -126,7 +126,7 @@ impl ZoneFixture {
             .await
             .unwrap();
         let mut agents = Registry::default();
-        for id in ["demo", "asleep", "zz-broken"] {
+        for id in ["demo", "busy", "zz-broken"] {
             let info = AgentInfo {
                 id: AgentId::new(id).unwrap(),
                 name: id.to_owned(),
@@ -195,18 +195,18 @@ impl ZoneFixture {
         });
         let router = router(zone);
         let transport = in_process(router.clone());
-        let served = router.clone();
+        let service = router.clone();
         let connect = Box::new(move || {
-            let (ours, theirs) = tokio::io::duplex(64 * 1024);
-            let served = hyper_util::service::TowerToHyperService::new(served.clone());
+            let (server_end, client_end) = tokio::io::duplex(64 * 1024);
+            let service = hyper_util::service::TowerToHyperService::new(service.clone());
             tokio::spawn(async move {
                 let executor = hyper_util::rt::TokioExecutor::new();
                 let server = hyper_util::server::conn::auto::Builder::new(executor);
-                let io = hyper_util::rt::TokioIo::new(ours);
+                let io = hyper_util::rt::TokioIo::new(server_end);
                 // Any way the client ends the connection is fine.
-                let _ = server.serve_connection_with_upgrades(io, served).await;
+                let _ = server.serve_connection_with_upgrades(io, service).await;
             });
-            theirs
+            client_end
         });
         let call: RouterService = Box::new(move |request| {
             let router = router.clone();
@@ -336,12 +336,8 @@ impl ZoneFixture {
 
     /// Claims the only claimable run and starts its turn.
     async fn claim_run(&self) -> (Arc<Run>, Turn) {
-        let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
-        let mut runs = self
-            .hub
-            .claim("node", wanted, LEASE_DURATION)
-            .await
-            .unwrap();
+        let slots = vec![(AgentId::new("demo").unwrap(), 1)];
+        let mut runs = self.hub.claim("node", slots, LEASE_DURATION).await.unwrap();
         assert_eq!(runs.len(), 1, "one task should be claimable");
         let run = runs.remove(0);
         match run.start_turn().await.unwrap() {
@@ -382,7 +378,7 @@ struct SseNotification {
 }
 
 impl SseReader {
-    /// Returns the next event with data, or `None` when the server ended the watch.
+    /// Returns the next event with data, or `None` at the end of the watch.
     async fn next(&mut self) -> Option<SseNotification> {
         loop {
             if let Some((event, remainder)) = self.text.split_once("\n\n") {
@@ -413,10 +409,10 @@ impl SseReader {
         }
     }
 
-    async fn remaining(mut self) -> Vec<SseNotification> {
+    async fn collect_remaining(mut self) -> Vec<SseNotification> {
         let mut all = Vec::new();
-        while let Some(sent) = self.next().await {
-            all.push(sent);
+        while let Some(notification) = self.next().await {
+            all.push(notification);
         }
         all
     }

@@ -86,7 +86,7 @@ fn parse_digits(text: &str, radix: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::codes_in_codes_files;
-    use crate::prove::{assert_breaks, assert_passes};
+    use crate::rule_assertions::{assert_breaks, assert_passes};
 
     #[test]
     fn codes_are_found_in_any_spelling() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_are_no_codes() {
+    fn other_numbers_are_not_codes() {
         for text in [
             "let x = -327; let y = -320000; let z = 40001;",
             "let x = -31_999; let y = -33_000; let z = -41_000;",

@@ -72,12 +72,12 @@ fn anchors(text: &str) -> Vec<String> {
             .filter(is_allowed)
             .collect();
         let name = name.replace(' ', "-");
-        let times = counts.entry(name.clone()).or_default();
-        anchors.push(match *times {
+        let count = counts.entry(name.clone()).or_default();
+        anchors.push(match *count {
             0 => name,
-            again => format!("{name}-{again}"),
+            count => format!("{name}-{count}"),
         });
-        *times += 1;
+        *count += 1;
     }
     anchors
 }

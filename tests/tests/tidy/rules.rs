@@ -85,7 +85,7 @@ pub(crate) fn no_ignored_tests(source: &SourceFile) -> Vec<Finding> {
     })
 }
 
-/// A TODO comment names its issue.
+/// Comments about work to do name their issue.
 pub(crate) fn todos_have_issues(source: &SourceFile) -> Vec<Finding> {
     collect_findings(source, source.lines.iter(), |line| {
         let comment = &line.comment;
@@ -181,7 +181,7 @@ fn is_called(code: &str, name: &str, open: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{assert_breaks, assert_passes};
+    use crate::rule_assertions::{assert_breaks, assert_passes};
 
     #[test]
     fn sql_outside_store_is_found() {

@@ -3,16 +3,16 @@
 use crate::source::SourceFile;
 use crate::tree::Finding;
 
-/// Above this a product file needs a reason in [`LONG_FILES`].
+/// Maximum number of lines of a product file without a reason in [`LONG_FILES`].
 const MAX_LINES: usize = 600;
-/// Above this no exception is possible.
+/// Maximum number of lines of any file.
 const MAX_LINES_WITH_REASON: usize = 1_000;
 
 /// Product files between the two limits, each with the reason for not splitting it. The list is checked both
 /// ways: a file that has become short must be removed from it.
 pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Names without a meaning of their own, so that everything ends up inside.
+/// Names that say nothing about the content, so that unrelated code collects in such files.
 const UNSPECIFIC_NAMES: &[&str] = &["utils", "helpers", "common", "misc", "manager"];
 
 pub(crate) fn is_short_enough(source: &SourceFile, long_files: &[(&str, &str)]) -> Vec<Finding> {
@@ -36,8 +36,8 @@ pub(crate) fn has_specific_name(source: &SourceFile) -> Vec<Finding> {
     let mut names = path.trim_end_matches(".rs").split('/');
     let what = if file == Some("mod.rs") {
         "mod.rs".to_owned()
-    } else if let Some(drawer) = names.find(|name| UNSPECIFIC_NAMES.contains(name)) {
-        format!("the name `{drawer}`")
+    } else if let Some(name) = names.find(|name| UNSPECIFIC_NAMES.contains(name)) {
+        format!("the name `{name}`")
     } else {
         return Vec::new();
     };
@@ -54,7 +54,7 @@ pub(crate) fn has_module_docs(source: &SourceFile) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{assert_breaks, assert_passes};
+    use crate::rule_assertions::{assert_breaks, assert_passes};
 
     #[test]
     fn line_limits_are_checked() {
@@ -88,13 +88,13 @@ mod tests {
     #[test]
     fn missing_module_docs_are_found() {
         assert_passes(has_module_docs, "hub/src/a.rs", "//! The clock.\n");
-        let closed = [
+        let without_docs = [
             "//!\n//! The clock.\n",
             "use std::fmt;\n//! The clock.\n",
             "\n",
             "",
         ];
-        for text in closed {
+        for text in without_docs {
             assert_breaks(has_module_docs, "hub/src/a.rs", text);
         }
     }

@@ -1,10 +1,10 @@
-//! The rules about words: identifiers and sentences use the terms that an engineer would search for.
+//! Rules about wording: identifiers and sentences use terms of art.
 
 use crate::source::{SourceFile, is_word};
 use crate::tree::{Finding, collect_findings};
 use std::collections::BTreeMap;
 
-/// Words that must not be part of a name that is defined here: metaphors and participles that stood for a term of art.
+/// Words that must not be part of a defined name: metaphors and participles that replaced a term of art.
 const BANNED_PARTS: &[&str] = &[
     "told",
     "said",
@@ -35,13 +35,13 @@ const BANNED_PARTS: &[&str] = &[
     "papers",
 ];
 
-/// Words that must not be a whole name; as a part of one they may be plain.
+/// Words that must not be a complete name; as a part of a name they are allowed.
 const BANNED_NAMES: &[&str] = &[
     "of", "known", "kept", "looked", "carried", "floor", "paper", "letters", "heart", "pulse",
     "trouble", "whole", "beside", "begun", "asking",
 ];
 
-/// Words that must not be the whole name of an item; a local variable may have it.
+/// Words that must not be the complete name of an item; for a local variable they are allowed.
 const BANNED_ITEM_NAMES: &[&str] = &[
     "at", "by", "with", "to", "seen", "rest", "room", "place", "asked", "shown", "passed", "taken",
     "arrived", "moment", "around", "ahead", "left", "found", "written", "word", "words",
@@ -67,8 +67,8 @@ const DEFINING: &[&str] = &[
     "fn", "struct", "enum", "union", "trait", "type", "mod", "const", "static", "let",
 ];
 
-/// The names that the line defines by a keyword.
-fn defined(code: &str) -> impl Iterator<Item = (&str, &str)> {
+/// Returns the keywords and names of the definitions in a line.
+fn defined_names(code: &str) -> impl Iterator<Item = (&str, &str)> {
     let words: Vec<&str> = code
         .split(|c| !is_word(c))
         .filter(|word| !word.is_empty())
@@ -86,8 +86,8 @@ fn defined(code: &str) -> impl Iterator<Item = (&str, &str)> {
     found.into_iter()
 }
 
-/// `RunOutput`, `run_output` and `RUN_OUTPUT` as `run` and `output`.
-fn parts(name: &str) -> Vec<String> {
+/// Splits `RunOutput`, `run_output` and `RUN_OUTPUT` into `run` and `output`.
+fn split_name(name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let mut after_lower = false;
     for c in name.chars() {
@@ -107,7 +107,7 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// This file lists the words that it bans.
+/// Exempt file: this one, which lists the banned words.
 const EXEMPT: &str = "tests/tests/tidy/wording.rs";
 
 fn is_banned(name: &str, is_item: bool) -> bool {
@@ -116,7 +116,7 @@ fn is_banned(name: &str, is_item: bool) -> bool {
 }
 
 fn has_banned_part(name: &str) -> bool {
-    parts(name)
+    split_name(name)
         .iter()
         .any(|part| BANNED_PARTS.contains(&part.as_str()))
 }
@@ -127,7 +127,7 @@ pub(crate) fn has_plain_names(source: &SourceFile) -> Vec<Finding> {
         return Vec::new();
     }
     collect_findings(source, source.lines.iter(), |line| {
-        defined(&line.code).find_map(|(keyword, name)| {
+        defined_names(&line.code).find_map(|(keyword, name)| {
             let banned = is_banned(name, keyword != "let") || has_banned_part(name);
             banned.then(|| format!("the name `{name}`"))
         })
@@ -169,7 +169,7 @@ pub(crate) fn repeated_type_names(sources: &[SourceFile]) -> Vec<String> {
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for source in sources {
         for line in &source.lines {
-            for (keyword, name) in defined(&line.code) {
+            for (keyword, name) in defined_names(&line.code) {
                 let is_associated = keyword == "type" && line.code.starts_with(' ');
                 if matches!(keyword, "struct" | "enum" | "union" | "trait" | "type")
                     && !is_associated
@@ -196,8 +196,12 @@ pub(crate) fn handlers_are_named_after_methods(source: &SourceFile) -> Vec<Findi
     let mut method: Option<String> = None;
     let mut findings = Vec::new();
     for line in &source.lines {
+        // A method that another module handles must not be compared with the handlers of the next function.
+        if line.code.contains("fn ") {
+            method = None;
+        }
         if let Some((_, after)) = line.code.split_once("Method::") {
-            method = Some(parts(leading_name(after)).join("_"));
+            method = Some(split_name(leading_name(after)).join("_"));
         }
         let Some((_, after)) = line.code.split_once("handlers::") else {
             continue;
@@ -230,7 +234,7 @@ fn banned_phrase(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{assert_breaks, assert_passes};
+    use crate::rule_assertions::{assert_breaks, assert_passes};
 
     #[test]
     fn names_with_a_metaphor_are_found() {

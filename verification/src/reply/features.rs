@@ -86,13 +86,13 @@ fn is_refusal(error: &SlackError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slack::api::Method;
+    use crate::slack::api::SlackMethod;
 
     #[tokio::test(start_paused = true)]
     async fn feature_refusal_is_cached_per_workspace_for_an_hour() {
         let features = FeatureCache::default();
         let (one, other) = (TeamId::new("T1").unwrap(), TeamId::new("T2").unwrap());
-        let error = SlackError::rejection(Method::ChatStartStream, "unknown_method");
+        let error = SlackError::rejection(SlackMethod::ChatStartStream, "unknown_method");
         assert!(features.is_available(&one, SlackFeature::Stream));
         assert!(features.record_refusal(&one, SlackFeature::Stream, &error));
         assert!(!features.is_available(&one, SlackFeature::Stream));
@@ -107,7 +107,7 @@ mod tests {
         let features = FeatureCache::default();
         let team = TeamId::new("T1").unwrap();
         for code in ["channel_not_found", "internal_error", "is_archived"] {
-            let error = SlackError::rejection(Method::ChatStartStream, code);
+            let error = SlackError::rejection(SlackMethod::ChatStartStream, code);
             assert!(
                 !features.record_refusal(&team, SlackFeature::Stream, &error),
                 "{error}"

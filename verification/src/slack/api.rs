@@ -22,7 +22,7 @@ pub mod users;
 
 pub use args::SlackArgs;
 pub use error::SlackError;
-pub use method::Method;
+pub use method::SlackMethod;
 pub use response_url::ResponseUrl;
 
 use super::tokens::Installation;
@@ -141,7 +141,7 @@ impl Slack {
     pub async fn call<R: DeserializeOwned>(
         &self,
         installation: &Installation,
-        method: Method,
+        method: SlackMethod,
         args: &SlackArgs<'_>,
     ) -> Result<R, SlackError> {
         self.call_raw(installation, method, args)
@@ -152,7 +152,7 @@ impl Slack {
     async fn call_raw(
         &self,
         installation: &Installation,
-        method: Method,
+        method: SlackMethod,
         args: &SlackArgs<'_>,
     ) -> Result<SlackResponse, SlackError> {
         let team = installation.team.as_ref().map_or("", |team| team.as_str());
@@ -165,7 +165,7 @@ impl Slack {
         &self,
         team: &str,
         authorization: &HeaderValue,
-        method: Method,
+        method: SlackMethod,
         args: &SlackArgs<'_>,
     ) -> Result<SlackResponse, SlackError> {
         let key = RateLimitKey {
@@ -193,7 +193,7 @@ impl Slack {
     async fn send(
         &self,
         authorization: &HeaderValue,
-        method: Method,
+        method: SlackMethod,
         args: &SlackArgs<'_>,
     ) -> Result<SlackResponse, SlackError> {
         let operation = method.name();

@@ -154,7 +154,7 @@ impl SocketMode {
                     delay = replacement_delay(&mut failures, lived);
                 }
                 SocketEventKind::Closed(CloseReason::TooManySockets) => {
-                    tracing::warn!("too many slack sockets; stop other nodes");
+                    tracing::warn!("too many open slack sockets, retrying");
                     failures += 1;
                     delay = backoff(failures).max(add_jitter(REJECTED_BACKOFF));
                 }
@@ -171,7 +171,7 @@ impl SocketMode {
         self.status.set_final(match stopped {
             SocketStopReason::Requested => SocketState::Connecting,
             SocketStopReason::LinkDisabled => {
-                tracing::error!("{SOCKET_MODE_DISABLED}");
+                tracing::error!("socket mode is disabled, not reconnecting");
                 SocketState::Rejected(SOCKET_MODE_DISABLED.to_owned())
             }
         });

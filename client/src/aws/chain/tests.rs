@@ -30,7 +30,7 @@ impl CloudRequest {
 
 struct FakeCloud {
     url: String,
-    asked: Arc<Mutex<Vec<CloudRequest>>>,
+    requests: Arc<Mutex<Vec<CloudRequest>>>,
     task: JoinHandle<()>,
 }
 
@@ -44,22 +44,26 @@ impl FakeCloud {
     async fn new(reply: impl Fn(&CloudRequest) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<CloudRequest>>> = Arc::default();
-        let (seen, reply): (_, CloudReply) = (asked.clone(), Arc::new(reply));
+        let requests: Arc<Mutex<Vec<CloudRequest>>> = Arc::default();
+        let (recorded, reply): (_, CloudReply) = (requests.clone(), Arc::new(reply));
         let task = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(serve(socket, seen.clone(), reply.clone()));
+                tokio::spawn(serve(socket, recorded.clone(), reply.clone()));
             }
         });
-        Self { url, asked, task }
+        Self {
+            url,
+            requests,
+            task,
+        }
     }
 
     fn requests(&self) -> Vec<CloudRequest> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 }
 
-async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<CloudRequest>>>, reply: CloudReply) {
+async fn serve(socket: TcpStream, recorded: Arc<Mutex<Vec<CloudRequest>>>, reply: CloudReply) {
     let mut socket = BufReader::new(socket);
     loop {
         let mut line = String::new();
@@ -81,19 +85,20 @@ async fn serve(socket: TcpStream, seen: Arc<Mutex<Vec<CloudRequest>>>, reply: Cl
         let mut body = vec![0; length];
         socket.read_exact(&mut body).await.unwrap();
         let (line, _) = line.rsplit_once(' ').unwrap();
-        let asked = CloudRequest {
+        let request = CloudRequest {
             line: line.to_owned(),
             headers,
             body: String::from_utf8(body).unwrap(),
         };
-        seen.lock().unwrap().push(asked.clone());
-        let (status, body) = reply(&asked);
+        recorded.lock().unwrap().push(request.clone());
+        let (status, body) = reply(&request);
         let size = body.len();
         let text = format!("HTTP/1.1 {status} x\r\ncontent-length: {size}\r\n\r\n{body}");
         socket.write_all(text.as_bytes()).await.unwrap();
     }
 }
 
+/// Response of the container and instance metadata endpoints.
 fn json(id: &str) -> (u16, String) {
     let body = format!(
         r#"{{"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": "{id}", "SecretAccessKey": "s3cret",
@@ -122,9 +127,9 @@ fn chain(vars: &[(&str, &str)]) -> Chain {
     let vars: BTreeMap<String, String> = (vars.iter())
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    let network = CredentialHttp::new().unwrap();
-    let place = CredentialsEnv::new(move |name| vars.get(name).cloned(), Some(network));
-    Chain::new(place, "eu-west-1")
+    let http = CredentialHttp::new().unwrap();
+    let env = CredentialsEnv::new(move |name| vars.get(name).cloned(), Some(http));
+    Chain::new(env, "eu-west-1")
 }
 
 fn now() -> SystemTime {
@@ -150,23 +155,23 @@ fn assert_temporary(credentials: &ExpiringKeys, id: &str) {
 
 #[tokio::test]
 async fn environment_has_precedence_and_empty_counts_as_unset() {
-    let found = chain(&[
+    let from_environment = chain(&[
         ("AWS_ACCESS_KEY_ID", "AKIDENV"),
         ("AWS_SECRET_ACCESS_KEY", "s3cret"),
         ("AWS_SESSION_TOKEN", "t0ken"),
-        ("AWS_PROFILE", "nobody"),
+        ("AWS_PROFILE", "missing"),
     ]);
-    let known = found.look(now()).await.unwrap();
-    assert_eq!(known.keys.id(), "AKIDENV");
-    assert_eq!(known.keys.session(), Some("t0ken"));
-    assert_eq!(known.expires_at, None);
+    let credentials = from_environment.resolve(now()).await.unwrap();
+    assert_eq!(credentials.keys.id(), "AKIDENV");
+    assert_eq!(credentials.keys.session(), Some("t0ken"));
+    assert_eq!(credentials.expires_at, None);
     let empty = chain(&[
         ("AWS_ACCESS_KEY_ID", ""),
         ("AWS_SECRET_ACCESS_KEY", ""),
         ("AWS_SESSION_TOKEN", ""),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ]);
-    let error = empty.look(now()).await.unwrap_err().to_string();
+    let error = empty.resolve(now()).await.unwrap_err().to_string();
     assert!(
         error.contains("profile `default`") && error.contains("no role"),
         "{error}"
@@ -184,8 +189,8 @@ async fn profiles_are_read_from_default_and_configured_paths() {
     let credentials = "[default]\naws_access_key_id = HOME\naws_secret_access_key = s\n";
     std::fs::write(folder.join("credentials"), credentials).unwrap();
     let other = home.path().join("other");
-    let elsewhere = "[default]\naws_access_key_id = OTHER\naws_secret_access_key = s\n";
-    std::fs::write(&other, elsewhere).unwrap();
+    let other_credentials = "[default]\naws_access_key_id = OTHER\naws_secret_access_key = s\n";
+    std::fs::write(&other, other_credentials).unwrap();
     let (home, other) = (home.path().to_str().unwrap(), other.to_str().unwrap());
     for (vars, id) in [
         (&[("HOME", home)][..], "HOME"),
@@ -200,25 +205,25 @@ async fn profiles_are_read_from_default_and_configured_paths() {
             "OTHER",
         ),
     ] {
-        let known = chain(vars).look(now()).await.unwrap();
-        assert_eq!(known.keys.id(), id, "{vars:?}");
+        let credentials = chain(vars).resolve(now()).await.unwrap();
+        assert_eq!(credentials.keys.id(), id, "{vars:?}");
     }
-    let lost = chain(&[("HOME", home), ("AWS_PROFILE", "nobody")]);
-    let error = lost.look(now()).await.unwrap_err().to_string();
-    assert!(error.contains("`nobody` does not exist"), "{error}");
+    let unresolved = chain(&[("HOME", home), ("AWS_PROFILE", "missing")]);
+    let error = unresolved.resolve(now()).await.unwrap_err().to_string();
+    assert!(error.contains("`missing` does not exist"), "{error}");
 }
 
 #[tokio::test]
 async fn failing_configured_source_ends_the_search() {
     let cloud = FakeCloud::new(imds_reply).await;
-    let stronger = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    let imds = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
     let home = tempfile::tempdir().unwrap();
     let unreadable = home.path().join("here/.aws/config");
     std::fs::create_dir_all(&unreadable).unwrap();
     let here = home.path().join("here");
     let (home, here) = (home.path().to_str().unwrap(), here.to_str().unwrap());
     let (id, secret) = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
-    for (vars, words) in [
+    for (vars, expected) in [
         (&[("HOME", here)][..], "~/.aws/config cannot be read"),
         (
             &[("HOME", home), ("AWS_CONFIG_FILE", "~/none")],
@@ -241,16 +246,16 @@ async fn failing_configured_source_ends_the_search() {
             "AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is not",
         ),
     ] {
-        let vars: Vec<_> = vars.iter().copied().chain([stronger]).collect();
-        let error = chain(&vars).look(now()).await.unwrap_err().to_string();
+        let vars: Vec<_> = vars.iter().copied().chain([imds]).collect();
+        let error = chain(&vars).resolve(now()).await.unwrap_err().to_string();
         assert!(
-            error.contains(words) && !error.contains("s3cret"),
+            error.contains(expected) && !error.contains("s3cret"),
             "{error}"
         );
     }
-    assert!(cloud.requests().is_empty(), "nobody else is asked");
-    let known = chain(&[("HOME", home), stronger]).look(now()).await;
-    assert_temporary(&known.unwrap(), "AKIDHOST");
+    assert!(cloud.requests().is_empty(), "no further source is used");
+    let credentials = chain(&[("HOME", home), imds]).resolve(now()).await;
+    assert_temporary(&credentials.unwrap(), "AKIDHOST");
 }
 
 #[tokio::test]
@@ -261,7 +266,7 @@ async fn invalid_role_configuration_is_reported() {
                 aws_secret_access_key = s3cret\naws_session_token = t0k\u{1}en\n";
     std::fs::write(&file, text).unwrap();
     let chain = chain(&[("AWS_CONFIG_FILE", file.to_str().unwrap())]);
-    let error = chain.look(now()).await.unwrap_err().to_string();
+    let error = chain.resolve(now()).await.unwrap_err().to_string();
     assert!(
         error.contains("arn:r") && error.contains("do not fit into a header"),
         "{error}"
@@ -285,8 +290,8 @@ async fn hanging_sts_is_named_in_the_error() {
         ("AWS_ROLE_ARN", "arn:web"),
         ("AWS_ENDPOINT_URL_STS", &address),
     ]);
-    let look = tokio::time::timeout(Duration::from_secs(29), chain.look(now()));
-    let error = look.await.unwrap().unwrap_err().to_string();
+    let lookup = tokio::time::timeout(Duration::from_secs(29), chain.resolve(now()));
+    let error = lookup.await.unwrap().unwrap_err().to_string();
     assert!(
         error.contains("arn:web") && error.contains(&host),
         "{error}"
@@ -302,7 +307,7 @@ async fn invalid_url_is_not_quoted_in_the_error() {
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     ] {
         let chain = chain(&[(name, "http://me:pa55@ho st/")]);
-        let error = chain.look(now()).await.unwrap_err().to_string();
+        let error = chain.resolve(now()).await.unwrap_err().to_string();
         assert!(
             error.contains(&format!("{name} is not a valid URL")) && !error.contains("pa55"),
             "{error}"
@@ -312,7 +317,7 @@ async fn invalid_url_is_not_quoted_in_the_error() {
 
 #[tokio::test]
 async fn profile_role_is_assumed_with_a_signed_request() {
-    let cloud = FakeCloud::new(|asked| match asked.form("RoleArn").as_deref() {
+    let cloud = FakeCloud::new(|request| match request.form("RoleArn").as_deref() {
         Some("arn:aws:iam::1:role/first") => xml("AssumeRole", "AKIDFIRST"),
         Some("arn:aws:iam::1:role/last") => xml("AssumeRole", "AKIDLAST"),
         _ => not_found(),
@@ -330,25 +335,25 @@ async fn profile_role_is_assumed_with_a_signed_request() {
         ("AWS_PROFILE", "last"),
         ("AWS_ENDPOINT_URL_STS", &cloud.url),
     ]);
-    assert_temporary(&chain.look(now()).await.unwrap(), "AKIDLAST");
-    let asked = cloud.requests();
-    assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0].line, "POST /");
-    assert_eq!(asked[0].form("Action").unwrap(), "AssumeRole");
-    assert_eq!(asked[0].form("Version").unwrap(), "2011-06-15");
+    assert_temporary(&chain.resolve(now()).await.unwrap(), "AKIDLAST");
+    let requests = cloud.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].line, "POST /");
+    assert_eq!(requests[0].form("Action").unwrap(), "AssumeRole");
+    assert_eq!(requests[0].form("Version").unwrap(), "2011-06-15");
     assert_eq!(
-        asked[0].form("RoleSessionName").unwrap(),
+        requests[0].form("RoleSessionName").unwrap(),
         "interzone-1700000000"
     );
-    assert_eq!(asked[1].form("ExternalId").unwrap(), "a b&c");
-    assert_eq!(asked[1].form("RoleSessionName").unwrap(), "me");
-    assert_eq!(asked[1].headers["x-amz-security-token"], "t0ken");
-    for (asked, id) in asked.iter().zip(["AKIDKEYS", "AKIDFIRST"]) {
-        let proof = &asked.headers["authorization"];
+    assert_eq!(requests[1].form("ExternalId").unwrap(), "a b&c");
+    assert_eq!(requests[1].form("RoleSessionName").unwrap(), "me");
+    assert_eq!(requests[1].headers["x-amz-security-token"], "t0ken");
+    for (request, id) in requests.iter().zip(["AKIDKEYS", "AKIDFIRST"]) {
+        let proof = &request.headers["authorization"];
         let start =
             format!("AWS4-HMAC-SHA256 Credential={id}/20231114/eu-west-1/sts/aws4_request, ");
         assert!(proof.starts_with(&start), "{proof}");
-        assert_eq!(asked.headers["x-amz-date"], "20231114T221320Z");
+        assert_eq!(request.headers["x-amz-date"], "20231114T221320Z");
     }
 }
 
@@ -365,32 +370,40 @@ async fn web_identity_token_is_exchanged_for_a_role() {
         ("AWS_ROLE_SESSION_NAME", "pod"),
         ("AWS_ENDPOINT_URL_STS", &cloud.url),
     ];
-    assert_temporary(&chain(&vars).look(now()).await.unwrap(), "AKIDWEB");
-    let asked = &cloud.requests()[0];
-    assert_eq!(asked.form("Action").unwrap(), "AssumeRoleWithWebIdentity");
-    assert_eq!(asked.form("WebIdentityToken").unwrap(), "ey.J.x");
-    assert_eq!(asked.form("RoleArn").unwrap(), "arn:aws:iam::1:role/web");
-    assert_eq!(asked.form("RoleSessionName").unwrap(), "pod");
+    assert_temporary(&chain(&vars).resolve(now()).await.unwrap(), "AKIDWEB");
+    let request = &cloud.requests()[0];
+    assert_eq!(request.form("Action").unwrap(), "AssumeRoleWithWebIdentity");
+    assert_eq!(request.form("WebIdentityToken").unwrap(), "ey.J.x");
+    assert_eq!(request.form("RoleArn").unwrap(), "arn:aws:iam::1:role/web");
+    assert_eq!(request.form("RoleSessionName").unwrap(), "pod");
     assert!(
-        !asked.headers.contains_key("authorization"),
-        "the token is the proof"
+        !request.headers.contains_key("authorization"),
+        "the request is not signed"
     );
-    let error = chain(&vars[..1]).look(now()).await.unwrap_err().to_string();
+    let error = chain(&vars[..1])
+        .resolve(now())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("AWS_ROLE_ARN"), "{error}");
-    let nothing = folder.path().join("nothing");
-    let lost = [
-        ("AWS_WEB_IDENTITY_TOKEN_FILE", nothing.to_str().unwrap()),
+    let missing = folder.path().join("missing");
+    let without_file = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", missing.to_str().unwrap()),
         vars[1],
     ];
-    let error = chain(&lost).look(now()).await.unwrap_err().to_string();
+    let error = chain(&without_file)
+        .resolve(now())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("cannot be read"), "{error}");
 }
 
 #[tokio::test]
 async fn sts_error_is_reported_and_ends_the_search() {
-    let refusal = "<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException</Code>\
+    let rejection = "<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException</Code>\
                    <Message>Token expired: now &gt; then</Message></Error></ErrorResponse>";
-    let cloud = FakeCloud::new(|_| (400, refusal.to_owned())).await;
+    let cloud = FakeCloud::new(|_| (400, rejection.to_owned())).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "ey.J.x").unwrap();
@@ -400,17 +413,17 @@ async fn sts_error_is_reported_and_ends_the_search() {
         ("AWS_ENDPOINT_URL", &cloud.url),
         ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &cloud.url),
     ]);
-    let error = chain.look(now()).await.unwrap_err().to_string();
-    for words in ["arn:web", "400", "ExpiredTokenException", "Token expired"] {
-        assert!(error.contains(words), "{error}");
+    let error = chain.resolve(now()).await.unwrap_err().to_string();
+    for expected in ["arn:web", "400", "ExpiredTokenException", "Token expired"] {
+        assert!(error.contains(expected), "{error}");
     }
     assert!(!error.contains("ey.J.x"), "{error}");
-    assert_eq!(cloud.requests().len(), 1, "nobody else is asked");
+    assert_eq!(cloud.requests().len(), 1, "no further source is used");
 }
 
 #[tokio::test]
 async fn container_endpoint_gets_the_authorization_token() {
-    let cloud = FakeCloud::new(|asked| match asked.headers.get("authorization") {
+    let cloud = FakeCloud::new(|request| match request.headers.get("authorization") {
         Some(token) if token == "from-file" || token == "given" => json("AKIDBOX"),
         _ => (
             401,
@@ -428,18 +441,21 @@ async fn container_endpoint_gets_the_authorization_token() {
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
         file.to_str().unwrap(),
     );
-    assert_temporary(&chain(&[full, given]).look(now()).await.unwrap(), "AKIDBOX");
     assert_temporary(
-        &chain(&[full, given, filed]).look(now()).await.unwrap(),
+        &chain(&[full, given]).resolve(now()).await.unwrap(),
         "AKIDBOX",
     );
-    let asked = cloud.requests();
-    assert_eq!(asked[0].line, "GET /v1/credentials?x=y");
-    assert_eq!(
-        asked[1].headers["authorization"], "from-file",
-        "it may be renewed"
+    assert_temporary(
+        &chain(&[full, given, filed]).resolve(now()).await.unwrap(),
+        "AKIDBOX",
     );
-    let error = chain(&[full]).look(now()).await.unwrap_err().to_string();
+    let requests = cloud.requests();
+    assert_eq!(requests[0].line, "GET /v1/credentials?x=y");
+    assert_eq!(
+        requests[1].headers["authorization"], "from-file",
+        "the file takes precedence, because it may be renewed"
+    );
+    let error = chain(&[full]).resolve(now()).await.unwrap_err().to_string();
     assert!(
         error.contains("401") && error.contains("no token"),
         "{error}"
@@ -447,13 +463,13 @@ async fn container_endpoint_gets_the_authorization_token() {
 }
 
 /// Simulates instance metadata (IMDSv2).
-fn imds_reply(asked: &CloudRequest) -> (u16, String) {
-    let token = asked.headers.get("x-aws-ec2-metadata-token");
-    let known = token.is_some_and(|token| token == "machine-token");
-    match (asked.line.strip_prefix("GET "), known) {
-        _ if asked.line == "PUT /latest/api/token" => {
+fn imds_reply(request: &CloudRequest) -> (u16, String) {
+    let token = request.headers.get("x-aws-ec2-metadata-token");
+    let is_authorized = token.is_some_and(|token| token == "machine-token");
+    match (request.line.strip_prefix("GET "), is_authorized) {
+        _ if request.line == "PUT /latest/api/token" => {
             assert_eq!(
-                asked.headers["x-aws-ec2-metadata-token-ttl-seconds"],
+                request.headers["x-aws-ec2-metadata-token-ttl-seconds"],
                 "21600"
             );
             (200, "machine-token".to_owned())
@@ -468,13 +484,20 @@ fn imds_reply(asked: &CloudRequest) -> (u16, String) {
 #[tokio::test]
 async fn instance_role_is_the_last_source() {
     let cloud = FakeCloud::new(imds_reply).await;
-    let place = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
-    assert_temporary(&chain(&[place]).look(now()).await.unwrap(), "AKIDHOST");
+    let endpoint = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    assert_temporary(
+        &chain(&[endpoint]).resolve(now()).await.unwrap(),
+        "AKIDHOST",
+    );
     assert_eq!(cloud.requests().len(), 3);
-    let disabled = chain(&[place, ("AWS_EC2_METADATA_DISABLED", "TRUE")]);
-    let error = disabled.look(now()).await.unwrap_err().to_string();
+    let disabled = chain(&[endpoint, ("AWS_EC2_METADATA_DISABLED", "TRUE")]);
+    let error = disabled.resolve(now()).await.unwrap_err().to_string();
     assert!(error.contains("no role"), "{error}");
-    assert_eq!(cloud.requests().len(), 3, "it is not asked");
+    assert_eq!(
+        cloud.requests().len(),
+        3,
+        "a disabled endpoint is not called"
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     std::fs::write(
@@ -482,29 +505,33 @@ async fn instance_role_is_the_last_source() {
         "[default]\ncredential_source = Ec2InstanceMetadata\n",
     )
     .unwrap();
-    let named = chain(&[place, ("AWS_CONFIG_FILE", file.to_str().unwrap())]);
-    assert_temporary(&named.look(now()).await.unwrap(), "AKIDHOST");
+    let named = chain(&[endpoint, ("AWS_CONFIG_FILE", file.to_str().unwrap())]);
+    assert_temporary(&named.resolve(now()).await.unwrap(), "AKIDHOST");
 }
 
 #[tokio::test]
 async fn instance_without_a_role_is_an_error() {
-    let cloud = FakeCloud::new(|asked| match asked.line.as_str() {
+    let cloud = FakeCloud::new(|request| match request.line.as_str() {
         "PUT /latest/api/token" => (200, "x".to_owned()),
         _ => not_found(),
     })
     .await;
-    let place = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
-    let error = chain(&[place]).look(now()).await.unwrap_err().to_string();
+    let endpoint = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url.as_str());
+    let error = chain(&[endpoint])
+        .resolve(now())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no role"), "{error}");
 }
 
 #[tokio::test]
 async fn overloaded_endpoint_is_retried_and_bad_reply_not_quoted() {
-    let tries = Mutex::new(0);
+    let attempts = Mutex::new(0);
     let cloud = FakeCloud::new(move |_| {
-        let mut tries = tries.lock().unwrap();
-        *tries += 1;
-        match *tries {
+        let mut attempts = attempts.lock().unwrap();
+        *attempts += 1;
+        match *attempts {
             1 => (503, String::new()),
             2 => json("AKIDBOX"),
             3 => (
@@ -523,16 +550,16 @@ async fn overloaded_endpoint_is_retried_and_bad_reply_not_quoted() {
     .await;
     let address = format!("{}/x", cloud.url);
     let chain = chain(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &address)]);
-    assert_temporary(&chain.look(now()).await.unwrap(), "AKIDBOX");
-    for words in [
+    assert_temporary(&chain.resolve(now()).await.unwrap(), "AKIDBOX");
+    for expected in [
         "the response is invalid",
         "no keys",
         "without an expiration",
         "larger than 1048576 bytes",
     ] {
-        let error = chain.look(now()).await.unwrap_err().to_string();
+        let error = chain.resolve(now()).await.unwrap_err().to_string();
         assert!(
-            error.contains(words) && !error.contains("s3cret"),
+            error.contains(expected) && !error.contains("s3cret"),
             "{error}"
         );
     }
@@ -545,7 +572,7 @@ async fn unreachable_endpoint_is_named_in_the_error() {
     drop(listener);
     let address = format!("http://{host}");
     let chain = chain(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &address)]);
-    let error = chain.look(now()).await.unwrap_err().to_string();
+    let error = chain.resolve(now()).await.unwrap_err().to_string();
     assert!(
         error.contains(&host) && error.contains("neither the environment"),
         "{error}"

@@ -7,8 +7,8 @@ fn profiles(selected: &str, config: &str, credentials: &str) -> Result<Profiles,
         selected: selected.to_owned(),
         all: BTreeMap::new(),
     };
-    profiles.take_in(config, ProfileFile::Config, "config")?;
-    profiles.take_in(credentials, ProfileFile::Credentials, "credentials")?;
+    profiles.merge(config, ProfileFile::Config, "config")?;
+    profiles.merge(credentials, ProfileFile::Credentials, "credentials")?;
     Ok(profiles)
 }
 
@@ -22,12 +22,12 @@ fn resolve(
 }
 
 /// Returns the base keys and the roles to assume.
-fn keys_of(way: Option<CredentialPath>) -> (String, String, Option<String>, Vec<String>) {
-    let way = way.unwrap();
-    let BaseCredentials::Keys(keys) = way.base else {
-        panic!("{:?}", way.base);
+fn unwrap_keys(path: Option<CredentialPath>) -> (String, String, Option<String>, Vec<String>) {
+    let path = path.unwrap();
+    let BaseCredentials::Keys(keys) = path.base else {
+        panic!("{:?}", path.base);
     };
-    let roles = way.roles.into_iter().map(|role| role.arn).collect();
+    let roles = path.roles.into_iter().map(|role| role.arn).collect();
     let session = keys.session().map(str::to_owned);
     (
         keys.id().to_owned(),
@@ -45,7 +45,7 @@ fn credentials_file_has_precedence_over_config() {
     let credentials = "[default]\naws_access_key_id = C\naws_secret_access_key = c\n\
                        aws_session_token = t\n\
                        [profile dev]\naws_access_key_id = X\naws_secret_access_key = x\n";
-    let found = |name| resolve(name, config, credentials).map(keys_of);
+    let resolved = |name| resolve(name, config, credentials).map(unwrap_keys);
     let none = Vec::new();
     let expected = (
         "C".to_owned(),
@@ -53,12 +53,12 @@ fn credentials_file_has_precedence_over_config() {
         Some("t".to_owned()),
         none.clone(),
     );
-    assert_eq!(found("default"), Ok(expected));
+    assert_eq!(resolved("default"), Ok(expected));
     assert_eq!(
-        found("dev"),
+        resolved("dev"),
         Ok(("B".to_owned(), "b".to_owned(), None, none))
     );
-    let error = found("dev2").unwrap_err();
+    let error = resolved("dev2").unwrap_err();
     assert!(error.contains("`dev2` does not exist"), "{error}");
 }
 
@@ -70,13 +70,16 @@ fn profile_file_syntax_variants_are_accepted() {
                   aws_secret_access_key =a#b;c=d/+=\t# comment\n\
                   [services x]\nsts =\n  endpoint_url = http://x.example\n\
                   [sso-session dev]\nsso_region = eu-west-1\n";
-    let (id, secret, ..) = keys_of(resolve("dev", config, "").unwrap());
+    let (id, secret, ..) = unwrap_keys(resolve("dev", config, "").unwrap());
     assert_eq!((id.as_str(), secret.as_str()), ("ID", "a#b;c=d/+="));
     let indented = "[default]\n  aws_access_key_id = A\n  aws_secret_access_key = a\n";
-    assert_eq!(keys_of(resolve("default", "", indented).unwrap()).1, "a");
+    assert_eq!(
+        unwrap_keys(resolve("default", "", indented).unwrap()).1,
+        "a"
+    );
     let both = "[profile default]\naws_access_key_id = A\naws_secret_access_key = a\n\
                 [default]\naws_access_key_id = B\naws_secret_access_key = b\n";
-    assert_eq!(keys_of(resolve("default", both, "").unwrap()).0, "A");
+    assert_eq!(unwrap_keys(resolve("default", both, "").unwrap()).0, "A");
     for (text, line) in [
         ("[default]\nkey\n", 2),
         ("a = b\n", 1),
@@ -118,30 +121,30 @@ fn chained_roles_are_assumed_in_order() {
                   [profile machine]\nrole_arn = arn:m\ncredential_source = Ec2InstanceMetadata\n\
                   [profile token]\nrole_arn = arn:t\nweb_identity_token_file = /t\n";
     let credentials = "[c]\naws_access_key_id = C\naws_secret_access_key = c\n";
-    let found = resolve("a", config, credentials).unwrap().unwrap();
-    let first = found.roles.last().unwrap();
+    let path = resolve("a", config, credentials).unwrap().unwrap();
+    let first = path.roles.last().unwrap();
     assert_eq!(first.session.as_deref(), Some("me"));
     assert_eq!(first.external.as_deref(), Some("e"));
-    let (id, _, _, roles) = keys_of(Some(found));
+    let (id, _, _, roles) = unwrap_keys(Some(path));
     assert_eq!(id, "C");
     assert_eq!(roles, ["arn:b", "arn:a"]);
-    let (id, _, _, roles) = keys_of(resolve("own", config, "").unwrap());
+    let (id, _, _, roles) = unwrap_keys(resolve("own", config, "").unwrap());
     assert_eq!((id.as_str(), roles), ("O", vec!["arn:own".to_owned()]));
-    let found = resolve("machine", config, "").unwrap().unwrap();
-    assert!(matches!(found.base, BaseCredentials::Machine));
-    assert_eq!(found.roles.len(), 1);
-    let found = resolve("token", config, "").unwrap().unwrap();
+    let path = resolve("machine", config, "").unwrap().unwrap();
+    assert!(matches!(path.base, BaseCredentials::Machine));
+    assert_eq!(path.roles.len(), 1);
+    let path = resolve("token", config, "").unwrap().unwrap();
     assert!(
-        matches!(found.base, BaseCredentials::Token { role, file } if role.arn == "arn:t" && file == "/t")
+        matches!(path.base, BaseCredentials::Token { role, file } if role.arn == "arn:t" && file == "/t")
     );
-    assert!(found.roles.is_empty());
+    assert!(path.roles.is_empty());
 }
 
 #[test]
 fn unresolvable_profile_error_names_the_profile() {
     let config = "[profile loop]\nrole_arn = r\nsource_profile = back\n\
                   [profile back]\nrole_arn = r\nsource_profile = loop\n\
-                  [profile lost]\nrole_arn = r\nsource_profile = nobody\n\
+                  [profile lost]\nrole_arn = r\nsource_profile = missing\n\
                   [profile empty]\nrole_arn = r\nsource_profile = plain\n\
                   [profile plain]\nregion = x\n\
                   [profile both]\nrole_arn = r\nsource_profile = plain\ncredential_source = Environment\n\
@@ -151,12 +154,12 @@ fn unresolvable_profile_error_names_the_profile() {
                   [profile token]\nweb_identity_token_file = /t\n\
                   [profile sso]\nsso_session = s\n\
                   [profile program]\ncredential_process = /bin/x --secret y\n";
-    for (name, words) in [
-        ("nobody", "`nobody` does not exist"),
+    for (name, expected) in [
+        ("missing", "`missing` does not exist"),
         ("loop", "its own source"),
         (
             "lost",
-            "`lost` has the source `nobody`, which does not exist",
+            "`lost` has the source `missing`, which does not exist",
         ),
         ("empty", "`plain` has no credentials"),
         ("both", "both source_profile and credential_source"),
@@ -168,10 +171,10 @@ fn unresolvable_profile_error_names_the_profile() {
         ("program", "export-credentials"),
     ] {
         let error = resolve(name, config, "").unwrap_err();
-        assert!(error.contains(words), "{name}: {error}");
+        assert!(error.contains(expected), "{name}: {error}");
         assert!(!error.contains("--secret"), "{error}");
     }
     // Static keys next to an unsupported source are used.
     let keys = "[sso]\naws_access_key_id = S\naws_secret_access_key = s\n";
-    assert_eq!(keys_of(resolve("sso", config, keys).unwrap()).0, "S");
+    assert_eq!(unwrap_keys(resolve("sso", config, keys).unwrap()).0, "S");
 }

@@ -63,7 +63,7 @@
     setText(time, formatAge(Date.parse(at), Date.now()));
   };
 
-  // A row made from its table's columns.
+  // Creates a row with the columns of its table.
   const FIELDS = {
     tasks: ['state', 'id', 'agent', 'owner', 'created', 'updated'],
     streams: ['state', 'id', 'owner', 'created', 'updated'],
@@ -260,7 +260,7 @@
     if (shown.first) offerNewer(list, shown.of);
   };
 
-  // Updates were missed: reloads the shown rows without moving any.
+  // After missed updates, reloads the shown rows without moving any.
   const refreshRows = throttle(2000, async () => {
     const list = document.querySelector('#list');
     if (!list) return;
@@ -278,7 +278,7 @@
     else reload();
   };
 
-  // Never while the user is about to press something.
+  // Reloads the watched task or stream, but never while the user is about to press a button in it.
   const watched = () => document.querySelector('[data-watch]:not([data-watch=""])');
   const refreshWatched = throttle(1000, () => {
     const place = watched();
@@ -297,7 +297,7 @@
     if (changes.more) onMissed();
   };
 
-  // The page knows the number of its last update and resumes from there after a disconnect.
+  // `mark` is the number of the last update. After a disconnect the stream resumes from there.
   let source = null;
   let mark = null;
   const connect = () => {

@@ -53,7 +53,7 @@ impl ChildStarter {
                     }
                     return Err(error);
                 }
-                Err(error) => tracing::debug!(attempt, %error, "file reader not started; retrying"),
+                Err(error) => tracing::debug!(attempt, %error, "file reader not started, retrying"),
             }
             sleep(delay).await;
             delay = delay.saturating_mul(2).min(MAX_DELAY);

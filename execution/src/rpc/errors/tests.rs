@@ -1,4 +1,4 @@
-//! Snapshots of the complete error tables.
+//! Snapshot tests of the complete error tables.
 
 use super::*;
 use interzone_edge::auth::AuthFailure;
@@ -85,20 +85,20 @@ fn acp_error_table() {
         let name = format!("{error:?}").replace("secret ", "");
         table.push(format_error(&name, &to_wire(&error, Dialect::Acp)));
     }
-    let refusals = [
+    let failures = [
         AuthFailure::Missing,
         AuthFailure::Malformed,
         AuthFailure::Invalid("wrong_audience"),
         AuthFailure::Expired,
         AuthFailure::Unavailable,
     ];
-    for refusal in refusals {
+    for failure in failures {
         let error = authentication_error(
-            &refusal,
+            &failure,
             "https://a/oauth2/token",
             "https://a/.well-known/x",
         );
-        table.push(format_error(&format!("{refusal:?}"), &error));
+        table.push(format_error(&format!("{failure:?}"), &error));
     }
     let scopes = [Scope::AgentIdentify, Scope::TasksRead];
     let provided = ["acp:tasks:write"].into_iter();
@@ -114,7 +114,7 @@ fn acp_error_table() {
         format_error("method", &unknown_method("no\"such\u{7}")),
         format_error("long method", &unknown_method(&long_name)),
         format_error("field", &field("params.taskId", "a string", "number")),
-        format_error("too long", &timed_out()),
+        format_error("timeout", &timed_out()),
         format_error(
             "size",
             &transport(StatusCode::PAYLOAD_TOO_LARGE, "Too large", "too_large"),
@@ -168,13 +168,16 @@ fn zone_error_table() {
             "missing",
             &zone::missing_params(&["channel", "text"], false),
         ),
-        format_error("nothing asked", &zone::missing_params(&["text"], true)),
+        format_error("empty text", &zone::missing_params(&["text"], true)),
         format_error("field", &zone::field("params.text", "a string", "number")),
         format_error(
             "rate",
             &zone::rate_limited(Duration::from_millis(1_001), 60),
         ),
-        format_error("agent, no word", &zone::from_agent_failure(None, detail)),
+        format_error(
+            "agent failure without a code",
+            &zone::from_agent_failure(None, detail),
+        ),
         format_error(
             "agent_timeout",
             &zone::from_agent_failure(Some("agent_timeout"), None),
@@ -184,15 +187,15 @@ fn zone_error_table() {
             &zone::from_agent_failure(Some("agent_panicked"), None),
         ),
         format_error(
-            "a model's",
+            "model failure",
             &zone::from_agent_failure(Some("bedrock_throttling"), detail),
         ),
         format_error(
-            "not an agent's",
+            "code not allowed for agents",
             &zone::from_agent_failure(Some("parse_error"), Some("  ")),
         ),
         format_error(
-            "nor this",
+            "other code not allowed for agents",
             &zone::from_agent_failure(Some("task_not_found"), None),
         ),
         format_error(
@@ -215,17 +218,17 @@ fn zone_error_table() {
             )),
         ),
     ]);
-    for refusal in [
+    for failure in [
         AuthFailure::Missing,
         AuthFailure::Expired,
         AuthFailure::Unavailable,
     ] {
         let error = authentication_error(
-            &refusal,
+            &failure,
             "https://a/oauth2/token",
             "https://a/.well-known/x",
         );
-        table.push(format_error(&format!("{refusal:?}"), &adapted(error)));
+        table.push(format_error(&format!("{failure:?}"), &adapted(error)));
     }
     let lines = table.iter();
     assert!(

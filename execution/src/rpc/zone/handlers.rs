@@ -179,10 +179,7 @@ pub(crate) async fn cancel_task(cx: &CallContext<'_>, params: TaskIdParams) -> Z
     })))
 }
 
-pub(crate) async fn interzone_feedback(
-    cx: &CallContext<'_>,
-    params: FeedbackParams,
-) -> ZoneHandlerResult {
+pub(crate) async fn feedback(cx: &CallContext<'_>, params: FeedbackParams) -> ZoneHandlerResult {
     cx.set_subject(&params.task_id);
     let task_id = task_id(&params.task_id)?;
     let feedback = Feedback {

@@ -1,9 +1,8 @@
--- The first version of the tables. Never edited once released: later versions add files beside it.
+-- Schema version 1. Do not change the statements: databases with this schema exist. Add a new file instead.
 --
--- Moments are milliseconds since 1970. What belongs to callers is kept as text, letter for letter:
--- jsonb would sort members and round numbers. Ids compare by their bytes (collation "C"), as they do
--- in the other engine. What has no bound on its length is indexed by its SHA-256, because an index
--- entry has one.
+-- Timestamps are milliseconds since 1970. JSON of callers is stored verbatim as text, because jsonb sorts members and
+-- changes numbers. Ids are compared by their bytes (collation "C"), as on SQLite. Values of unlimited length are
+-- indexed by their SHA-256, because index entries have a maximum size.
 
 CREATE TABLE tasks (
     id          text COLLATE "C" PRIMARY KEY,
@@ -22,7 +21,7 @@ CREATE TABLE tasks (
     messages    bigint NOT NULL,
     artifacts   bigint NOT NULL,
     pushes      bigint NOT NULL,
-    -- Retention has removed the log, so that it need not look again.
+    -- True if retention has removed the events.
     log_gone    boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 85);
 CREATE INDEX tasks_newest ON tasks (updated_at DESC, id DESC);
@@ -67,7 +66,7 @@ CREATE INDEX streams_open ON streams (updated_at, id) WHERE state <> 'CLOSED';
 CREATE INDEX streams_with_log ON streams (closed_at) WHERE closed_at IS NOT NULL AND NOT log_gone;
 CREATE INDEX streams_without_log ON streams (closed_at) WHERE closed_at IS NOT NULL AND log_gone;
 
--- The log. The subject is `t/` or `s/` and the id.
+-- Event log. The subject is `t/` (task) or `s/` (stream) and the id.
 CREATE TABLE events (
     subject text COLLATE "C" NOT NULL,
     seq     bigint NOT NULL,
@@ -80,11 +79,11 @@ CREATE TABLE blobs (
     id   bytea PRIMARY KEY,
     body bytea NOT NULL
 );
--- Most of them are encoded files, which do not shrink.
+-- Most blobs are encoded files, which do not compress well.
 ALTER TABLE blobs ALTER COLUMN body SET STORAGE EXTERNAL;
 
--- Who needs which. The reference also keeps a blob from being removed while somebody is just
--- beginning to need it.
+-- References to blobs. The foreign key also prevents the removal of a blob to which a concurrent transaction adds a
+-- reference.
 CREATE TABLE blob_refs (
     subject text COLLATE "C" NOT NULL,
     blob_id bytea NOT NULL REFERENCES blobs (id),
@@ -97,9 +96,9 @@ CREATE TABLE work (
     agent    text COLLATE "C" NOT NULL,
     priority smallint NOT NULL,
     place    bigint NOT NULL,
-    -- From when on it may be claimed: when it is due, or when its lease ends.
+    -- When the task can be claimed: when it is due or its lease expires.
     free_at  bigint NOT NULL,
-    -- Who holds it, and the number of that claim.
+    -- Node that holds the lease, and the claim number (fencing token).
     node     text,
     claim    bigint,
     attempt  bigint NOT NULL DEFAULT 0
@@ -121,7 +120,7 @@ CREATE TABLE outbox (
     channel      text NOT NULL,
     channel_hash bytea NOT NULL,
     key          text NOT NULL,
-    -- Of the channel and the key together.
+    -- Hash of the channel and the key.
     key_hash     bytea NOT NULL UNIQUE,
     group_name   text,
     group_hash   bytea,
@@ -133,7 +132,7 @@ CREATE TABLE outbox (
     attempt      bigint NOT NULL,
     error        text,
     state        text COLLATE "C" NOT NULL DEFAULT 'waiting',
-    -- Whether it is its turn: true without a group, and for one entry of each group that waits.
+    -- True if the entry can be delivered: it has no group, or is the first waiting entry of its group.
     first        boolean NOT NULL,
     settled_at   bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
@@ -166,7 +165,7 @@ CREATE TABLE subscriptions (
     created_at bigint NOT NULL,
     expires_at bigint,
     revision   bigint NOT NULL,
-    -- When it was last written, for retention.
+    -- Time of the last write, for retention.
     changed_at bigint NOT NULL
 );
 CREATE INDEX subscriptions_oldest ON subscriptions (created_at, place);
@@ -175,7 +174,7 @@ CREATE INDEX subscriptions_active ON subscriptions (created_at, place) WHERE sta
 CREATE INDEX subscriptions_ended ON subscriptions (changed_at)
     WHERE state IN ('denied', 'revoked', 'expired');
 
--- The number of each subscription's last delivery: narrow, because every publication writes it.
+-- Sequence number of each subscription's last delivery. A narrow table, because every publication writes it.
 CREATE TABLE cursors (
     subscription_id text COLLATE "C" PRIMARY KEY,
     seq             bigint NOT NULL
@@ -193,7 +192,7 @@ CREATE TABLE signals (
     id            text COLLATE "C" NOT NULL,
     publisher     text COLLATE "C" NOT NULL,
     at            bigint NOT NULL,
-    -- Either what was sent, or which event it is.
+    -- Either the body, or a reference to an event.
     body          text,
     event_subject text COLLATE "C",
     event_seq     bigint
@@ -223,17 +222,17 @@ CREATE TABLE quotas (
 ) WITH (fillfactor = 50);
 CREATE INDEX quotas_full ON quotas (full_at);
 
--- One row for each transaction that wrote, in that very transaction: whoever lost its connection
--- finds out here whether it was committed. By the server's clock.
+-- Commit markers: each writing transaction inserts one. A node that lost its connection during a commit finds out here
+-- whether it was committed. Times are of the server's clock.
 CREATE TABLE commits (
     id   text COLLATE "C" PRIMARY KEY,
-    -- Put there by somebody who asked, so that the transaction asked about can never commit.
+    -- True if inserted by the node that asked, so that the transaction can no longer commit.
     void boolean NOT NULL,
     at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX commits_age ON commits (at);
 
--- Written to find out whether writing works.
+-- Written by the readiness check.
 CREATE TABLE checks (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     at  timestamptz NOT NULL DEFAULT clock_timestamp()

@@ -1,4 +1,4 @@
--- Small facts by name. What was given as a revision is never given again.
+-- Records: small named values. Revisions are never reused.
 
 CREATE SEQUENCE record_revisions;
 

@@ -1,4 +1,4 @@
--- That requests were answered, for whoever looks for one of them.
+-- Request log: one row per answered request.
 
 CREATE TABLE pairs (
     number      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

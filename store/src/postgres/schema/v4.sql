@@ -1,5 +1,4 @@
--- Which tasks were asked for in which thread of a workspace and by whom, and what people think of what
--- came of them. Both go with their task.
+-- Slack thread and asker of a task, and feedback on its answer. Both are removed with the task.
 
 CREATE TABLE questions (
     number  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

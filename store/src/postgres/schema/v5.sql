@@ -1,7 +1,7 @@
--- Owners take turns in the queue from here on: the least turn is claimed first, and no longer the highest priority. What
--- is queued keeps its order.
+-- Fair queue: owners take turns. From this version on, the lowest turn is claimed first, not the highest priority.
+-- Queued tasks keep their order.
 
--- `flow` is whose the task is and its priority, as one key: the tasks of one key follow each other.
+-- `flow` is the owner and priority of the task as one key. The tasks of one key run in order.
 ALTER TABLE work ADD COLUMN flow text COLLATE "C", ADD COLUMN turn bigint;
 
 UPDATE work SET flow = queued.owner || ':0' || work.priority, turn = queued.turn

@@ -1,11 +1,11 @@
--- The first schema. A change is a new file beside this one, never an edit: files of this shape exist.
+-- Schema version 1. Do not change the statements: databases with this schema exist. Add a new file instead.
 --
--- Moments are milliseconds since 1970. Large rows that many add to at once are in plain rowid tables:
--- what is written together lies together, whoever it belongs to, and only the small index is spread.
--- Small rows that are only found by their key are WITHOUT ROWID, so that finding one is one search.
+-- Timestamps are milliseconds since 1970. Large rows with many concurrent inserts are in plain rowid tables, so that
+-- rows of one commit share pages and only the small index entries are spread. Small rows that are read only by key are
+-- in WITHOUT ROWID tables, which need one lookup.
 
--- Single numbers: whether the last end was an orderly one, the epoch of the subscriptions, the last
--- claim that was given, and a number that is only written to see whether writing works.
+-- Counters and flags: clean shutdown, epoch of the subscription set, last claim number (fencing token), and a value
+-- that is written only to test whether writes succeed.
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
@@ -28,14 +28,14 @@ CREATE TABLE tasks (
     messages INTEGER NOT NULL,
     artifacts INTEGER NOT NULL,
     pushes INTEGER NOT NULL,
-    -- Whether retention has removed its events already.
+    -- 1 if retention has removed the events.
     trimmed INTEGER NOT NULL DEFAULT 0,
     metadata TEXT,
     status TEXT
 );
--- A list is merged from one range for each state, so one index serves lists with and without a
--- state, and neither has to step over tasks in other states. The conversations are not in the order
--- of the list: a task changes often, and each index that knows when is one more to write.
+-- A list is merged from one index range per state, so the same index serves lists with and without a state filter,
+-- without skipping tasks in other states. The index by context does not contain updated_at, because every change of a
+-- task would have to update it.
 CREATE INDEX tasks_owner ON tasks (owner, state, updated_at, id);
 CREATE INDEX tasks_state ON tasks (state, updated_at, id);
 CREATE INDEX tasks_context ON tasks (context_id);
@@ -48,7 +48,7 @@ CREATE TABLE messages (
     PRIMARY KEY (task_id, idx)
 ) WITHOUT ROWID;
 
--- The position is given when an artifact is first put, and stays.
+-- The position is assigned at the first write of an artifact and does not change.
 CREATE TABLE artifacts (
     position INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL,
@@ -106,8 +106,8 @@ CREATE TABLE blob_refs (
 ) WITHOUT ROWID;
 CREATE INDEX blob_refs_blob ON blob_refs (blob);
 
--- `wake_at` is when the task may be claimed: when it is due, or when its lease is over. `ready` says
--- that this moment has been seen to pass, so that claiming steps over nothing that cannot be had.
+-- Work queue. `wake_at` is when the task can be claimed: when it is due or its lease expires. `ready` is set when this
+-- time has passed, so that claiming does not scan tasks that cannot be claimed.
 CREATE TABLE work (
     task_id TEXT PRIMARY KEY,
     agent TEXT NOT NULL,
@@ -135,8 +135,7 @@ CREATE TABLE quotas (
 ) WITHOUT ROWID;
 CREATE INDEX quotas_full ON quotas (full_at);
 
--- `state` is 0 for what waits, 1 for what arrived, 2 for what is dead. `head` is 1 for an entry that
--- nothing of its group stands before.
+-- `state` is 0 for waiting, 1 for delivered, 2 for dead. `head` is 1 for the first waiting entry of its group.
 CREATE TABLE outbox (
     row INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -166,10 +165,10 @@ CREATE TABLE subscriptions (
     state TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
-    -- When it was denied, revoked or found to be expired.
+    -- Time at which it was denied, revoked or found expired.
     ended_at INTEGER,
     revision INTEGER NOT NULL,
-    -- The number of the last delivery that was added.
+    -- Sequence number of the last delivery.
     last_seq INTEGER NOT NULL,
     patterns TEXT NOT NULL,
     allowed TEXT,
@@ -181,20 +180,20 @@ CREATE INDEX subscriptions_age ON subscriptions (created_at);
 CREATE INDEX subscriptions_ended ON subscriptions (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX subscriptions_expiry ON subscriptions (expires_at) WHERE expires_at IS NOT NULL;
 
--- A signal that no delivery needs is removed with the last one.
+-- A signal is removed with its last delivery.
 CREATE TABLE signals (
     row INTEGER PRIMARY KEY,
     topic TEXT NOT NULL,
     id TEXT NOT NULL,
     publisher TEXT NOT NULL,
     at INTEGER NOT NULL,
-    -- Either what was sent, or the event in whose log it stands.
+    -- Either the body, or a reference to an event.
     body TEXT,
     subject TEXT,
     event_seq INTEGER
 );
 
--- What was acknowledged leaves this table at once. `dead_at` is when a delivery was given up.
+-- Deliveries are removed when they are acknowledged. `dead_at` is the time at which one became a dead letter.
 CREATE TABLE deliveries (
     subscription_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
@@ -210,7 +209,7 @@ CREATE INDEX deliveries_id ON deliveries (subscription_id, signal_id);
 CREATE INDEX deliveries_signal ON deliveries (signal);
 CREATE INDEX deliveries_dead ON deliveries (dead_at) WHERE dead_at IS NOT NULL;
 
--- Which signals a subscription has acknowledged, so that doing it again can be told from nonsense.
+-- Acknowledged signals per subscription, to distinguish a repeated acknowledgement from an invalid one.
 CREATE TABLE acked (
     subscription_id TEXT NOT NULL,
     signal_id TEXT NOT NULL,

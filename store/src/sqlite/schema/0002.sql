@@ -1,4 +1,4 @@
--- Small facts by name. What was given as a revision is never given again, so the last one is kept.
+-- Records: small named values. Revisions are never reused, so the last one is stored in `meta`.
 
 CREATE TABLE records (
     row INTEGER PRIMARY KEY,

@@ -1,5 +1,5 @@
--- Which tasks were asked for in which thread of a workspace and by whom, and what people think of what
--- came of them. Both go with their task. And lists of one agent's tasks.
+-- Slack thread and asker of a task, and feedback on its answer. Both are removed with the task. Also extends an index
+-- for lists of one agent's tasks.
 
 CREATE TABLE questions (
     number INTEGER PRIMARY KEY,
@@ -22,6 +22,6 @@ CREATE TABLE feedback (
     PRIMARY KEY (task_id, who)
 ) STRICT, WITHOUT ROWID;
 
--- With the agent in it, a list of one agent's tasks looks at no task of another.
+-- The agent is in the index, so that a list of one agent's tasks reads no tasks of other agents.
 DROP INDEX tasks_state;
 CREATE INDEX tasks_state ON tasks (state, updated_at, id, agent);

@@ -1,5 +1,5 @@
--- The bytes of a large blob, in the order of their rows, so that they are written and read piece by piece.
--- Where there are any, the blob's own row has none.
+-- Pieces of large blobs, ordered by `row`, so that they are read and written one at a time. A blob with pieces has no
+-- bytes in its own row.
 
 CREATE TABLE blob_pieces (
     row INTEGER PRIMARY KEY,

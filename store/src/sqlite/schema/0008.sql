@@ -1,16 +1,16 @@
--- What a task is made with stands in its own row from here on, if it is short: its first messages and events, which
--- most tasks have one of each. A row elsewhere, with its places in indexes, costs more than what it says. Bodies stand
--- in order, parted by a sign that is in no JSON (U+001E). Tasks that were there before have none of this, and later
--- messages and events are rows of their own.
+-- From this version on, the first messages and events of a new task are inlined into its row if they are short. Most
+-- tasks have one of each, and a separate row with its index entries costs more than the content. Bodies are in order,
+-- separated by U+001E, which does not occur in JSON. Existing tasks have no inlined rows, and later messages and events
+-- are separate rows.
 
--- How many messages there are, and their bodies.
+-- Number of inlined messages, and their bodies.
 ALTER TABLE tasks ADD COLUMN first_said INTEGER;
 ALTER TABLE tasks ADD COLUMN first_messages TEXT;
--- The number of the last event, which counts from one, when they happened, and their bodies.
+-- Number of the last inlined event (the first is 1), the time of the events, and their bodies.
 ALTER TABLE tasks ADD COLUMN first_seq INTEGER;
 ALTER TABLE tasks ADD COLUMN first_at INTEGER;
 ALTER TABLE tasks ADD COLUMN first_events TEXT;
 
--- A conversation that begins with a task has that task's id. Only those that name another are looked for by it.
+-- A task that starts a conversation has its own id as context_id, so only other values need the index.
 DROP INDEX tasks_context;
 CREATE INDEX tasks_context ON tasks (context_id) WHERE context_id <> id;

@@ -1,14 +1,14 @@
--- A task's place in the queue stands in its own row from here on: most tasks are queued when they are made, and the
--- row is written then anyway. A table beside it cost a row and a key more for each. A task with long metadata is written
--- once more for it, when it is claimed. Without a place all of these are null. A place whose task is gone led nowhere,
--- and is dropped.
+-- From this version on, the queue entry of a task is in its row, which saves a row and a key per task: most tasks are
+-- queued when they are created, and the row is written then anyway. The cost is that a task with long metadata is
+-- written again when it is claimed. The columns are null for a task that is not queued. Queue entries without a task
+-- are dropped.
 
 ALTER TABLE tasks ADD COLUMN work_agent TEXT;
 ALTER TABLE tasks ADD COLUMN work_priority INTEGER;
 ALTER TABLE tasks ADD COLUMN work_position INTEGER;
--- Whether `work_wake_at` has been seen to pass, so that claiming steps over nothing that cannot be had.
+-- 1 when `work_wake_at` has passed, so that claiming does not scan tasks that cannot be claimed.
 ALTER TABLE tasks ADD COLUMN work_ready INTEGER;
--- When the task may be claimed: when it is due, or when its lease is over.
+-- When the task can be claimed: when it is due or its lease expires.
 ALTER TABLE tasks ADD COLUMN work_wake_at INTEGER;
 ALTER TABLE tasks ADD COLUMN work_attempt INTEGER;
 ALTER TABLE tasks ADD COLUMN work_claim INTEGER;

@@ -1,7 +1,7 @@
--- Owners take turns in the queue from here on: the least turn is claimed first, and no longer the highest priority. What
--- is queued keeps its order.
+-- Fair queue: owners take turns. From this version on, the lowest turn is claimed first, not the highest priority.
+-- Queued tasks keep their order.
 
--- Whose the task is and its priority, as one key: the tasks of one key follow each other.
+-- Owner and priority of the task as one key. The tasks of one key run in order.
 ALTER TABLE tasks ADD COLUMN work_flow TEXT;
 ALTER TABLE tasks ADD COLUMN work_turn INTEGER;
 

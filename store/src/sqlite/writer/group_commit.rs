@@ -166,7 +166,7 @@ impl WriterLoop {
         // The cache must not serve the old state once the commit is visible.
         self.cache.begin_invalidation(&self.changed_tasks);
         let committed = outcomes.and_then(|outcomes| {
-            let _batch = interzone_wal::commit();
+            let _batch = interzone_wal::begin_batch();
             self.execute("COMMIT")?;
             Ok(outcomes)
         });

@@ -206,7 +206,7 @@ async fn search_finds_tasks_and_requests_by_any_id() {
         ("seven", "Requests with this id"),
         ("bert", "Tasks of this user"),
         (task.context_id.as_str(), "Tasks of this conversation"),
-        ("nothing-at-all", "Nothing has this name"),
+        ("nothing-at-all", "No results."),
     ] {
         let page = place
             .page(&format!("/console/search?q={wanted}"), &cookie)

@@ -96,25 +96,31 @@ async fn long_task_can_be_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn policy_rate_limit_and_locale_apply_per_user() {
-    BrowserTest::new().await.run_script("people.mjs").await;
+    BrowserTest::new().await.run_script("users.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn markdown_is_rendered_without_blocking_the_page() {
-    BrowserTest::new().await.run_script("marks.mjs").await;
+    BrowserTest::new().await.run_script("markdown.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn playground_fits_a_narrow_screen() {
-    BrowserTest::new().await.run_script("narrow.mjs").await;
+    BrowserTest::new()
+        .await
+        .run_script("narrow_screen.mjs")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn playground_has_dark_and_light_theme() {
-    BrowserTest::new().await.run_script("wide.mjs").await;
+    BrowserTest::new().await.run_script("themes.mjs").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_origin_page_is_rejected() {
-    BrowserTest::new().await.run_script("intruder.mjs").await;
+    BrowserTest::new()
+        .await
+        .run_script("cross_origin.mjs")
+        .await;
 }

@@ -418,12 +418,18 @@ async fn task_list_updates_without_moving_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_pages_fit_every_screen() {
-    BrowserTest::new().await.run_script("rooms.mjs").await;
+    BrowserTest::new()
+        .await
+        .run_script("console_pages.mjs")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_letter_is_resent_in_browser() {
-    BrowserTest::new().await.run_script("letters.mjs").await;
+    BrowserTest::new()
+        .await
+        .run_script("dead_letters.mjs")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -442,7 +448,7 @@ async fn operator_without_content_scope_sees_no_content() {
     zone.wait_for_task(token, &id).await;
     let startup = json!({"url": zone.url, "issuer": oidc.issuer, "task": id, "secret": SECRET});
     BrowserTest::from_startup(startup)
-        .run_script("hidden.mjs")
+        .run_script("content_hidden.mjs")
         .await;
 }
 

@@ -284,7 +284,8 @@ async fn stream_answer_survives_crash() {
             .await,
     );
     assert_in_order(&events);
-    let chunks: Vec<&ReceivedSseEvent> = events.iter().filter(|e| e.name == "stream.chunk").collect();
+    let chunks: Vec<&ReceivedSseEvent> =
+        events.iter().filter(|e| e.name == "stream.chunk").collect();
     let numbers: Vec<u64> = chunks
         .iter()
         .map(|event| event.params()["sequence"].as_u64().unwrap())

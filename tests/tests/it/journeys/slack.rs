@@ -2,12 +2,12 @@
 //! Slack's place, which injects faults. One test uses a third-party Slack emulator, so that the playground is not the
 //! only reference.
 
-mod place;
+mod fixture;
 
-mod asking;
+mod answers;
+mod crashes;
 mod emulator;
 mod faults;
-mod kills;
 mod nodes;
-mod refusals;
-mod rotation;
+mod rejections;
+mod token_rotation;

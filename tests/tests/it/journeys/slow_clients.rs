@@ -119,7 +119,8 @@ async fn stalled_watcher_is_disconnected_and_delays_no_other() {
             zone.call(&token, "stream.chunk", chunk).await;
         }
     };
-    let last = |event: &super::sse::ReceivedSseEvent| chunk_sequence(&event.data) == Some(CHUNK_COUNT);
+    let last =
+        |event: &super::sse::ReceivedSseEvent| chunk_sequence(&event.data) == Some(CHUNK_COUNT);
     let ((), received) = tokio::join!(sending, quick.until(last));
     let all: Vec<u64> = (1..=CHUNK_COUNT).collect();
     let received: Vec<u64> = received

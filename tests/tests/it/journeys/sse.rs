@@ -66,7 +66,10 @@ impl SseWatch {
     }
 
     /// Returns the events up to and including the first that matches.
-    pub(crate) async fn until(&mut self, matches: impl Fn(&ReceivedSseEvent) -> bool) -> Vec<ReceivedSseEvent> {
+    pub(crate) async fn until(
+        &mut self,
+        matches: impl Fn(&ReceivedSseEvent) -> bool,
+    ) -> Vec<ReceivedSseEvent> {
         let mut events = Vec::new();
         loop {
             let event = self.next().await;

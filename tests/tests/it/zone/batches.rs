@@ -13,7 +13,7 @@ fn call(id: Value, method: &str, params: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_item_by_item_in_order() {
+async fn batch_responses_follow_the_order_of_items() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let batch = json!([
@@ -49,12 +49,12 @@ async fn a_batch_is_answered_item_by_item_in_order() {
     assert_eq!(
         listed["tasks"].as_array().unwrap().len(),
         2,
-        "the notification was carried out"
+        "the notification was executed"
     );
 }
 
 #[tokio::test]
-async fn a_thousand_tasks_are_created_at_once_and_one_more_is_too_many() {
+async fn batch_of_1000_is_accepted_and_1001_rejected() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let create = call(
@@ -80,7 +80,7 @@ async fn a_thousand_tasks_are_created_at_once_and_one_more_is_too_many() {
 }
 
 #[tokio::test]
-async fn calls_that_build_on_each_other_keep_their_order() {
+async fn dependent_calls_in_a_batch_run_in_order() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
@@ -96,7 +96,7 @@ async fn calls_that_build_on_each_other_keep_their_order() {
     let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
     let task = &answers[21]["result"]["task"];
     assert_eq!(task["status"], "CANCELED");
-    let said: Vec<&str> = task["messages"]
+    let texts: Vec<&str> = task["messages"]
         .as_array()
         .unwrap()
         .iter()
@@ -104,11 +104,11 @@ async fn calls_that_build_on_each_other_keep_their_order() {
         .map(|message| message["parts"][0]["content"].as_str().unwrap())
         .collect();
     let expected: Vec<String> = (0..20).map(|n| n.to_string()).collect();
-    assert_eq!(said, expected);
+    assert_eq!(texts, expected);
 }
 
 #[tokio::test]
-async fn notifications_are_carried_out_in_silence() {
+async fn notifications_are_executed_and_return_204() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
@@ -130,7 +130,7 @@ async fn notifications_are_carried_out_in_silence() {
 }
 
 #[tokio::test]
-async fn a_batch_cannot_ask_for_more_than_fits() {
+async fn batch_over_the_response_limit_is_cut_short() {
     let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
             body_bytes: 300_000,
@@ -152,16 +152,16 @@ async fn a_batch_cannot_ask_for_more_than_fits() {
     assert!(body.len() < 600_000, "{}", body.len());
     let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
     assert_eq!(answers.len(), 101);
-    let done = answers
+    let succeeded = answers
         .iter()
         .take_while(|answer| answer["error"].is_null())
         .count();
-    assert!((3..=4).contains(&done), "{done}");
-    for answer in &answers[done..] {
+    assert!((3..=4).contains(&succeeded), "{succeeded}");
+    for answer in &answers[succeeded..] {
         assert_eq!(error_code(answer), ErrorCode::INVALID_REQUEST);
     }
-    let words = answers[done]["error"]["message"].as_str().unwrap();
-    assert!(words.contains("send fewer"), "{words}");
+    let message = answers[succeeded]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("send fewer"), "{message}");
     let listed = world
         .result(&token, "interzone.tasks.list", json!({}))
         .await;

@@ -1,4 +1,4 @@
-//! Requests in flight: one principal has a share of what the zone works on at once, however it sends them.
+//! Requests in flight: the zone limits them in total and per principal, over HTTP and WebSocket.
 
 use super::{ZoneFixture, ZoneFixtureOptions, completed};
 use futures_util::{SinkExt, StreamExt};
@@ -11,8 +11,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-/// A zone that works on eight requests at once, of which two may be of one principal.
-async fn world() -> ZoneFixture {
+/// Starts a zone with a limit of eight requests in flight, and thus of two per principal.
+async fn start_limited_zone() -> ZoneFixture {
     let limits = HttpLimits {
         requests: 8,
         ..HttpLimits::default()
@@ -24,7 +24,7 @@ async fn world() -> ZoneFixture {
     .await
 }
 
-/// A call that waits until a test ends its task by hand.
+/// Call that waits until the test completes its task.
 fn waiting_call(id: &str) -> Value {
     let params = json!({"channel": "C1", "text": "wait", "bot_token": "x"});
     json!({"jsonrpc": "2.0", "id": id, "method": "execute_task", "params": params})
@@ -34,7 +34,7 @@ fn list_call() -> Value {
     json!({"jsonrpc": "2.0", "id": "list", "method": "interzone.tasks.list"})
 }
 
-/// Sends a call by HTTP/1.1 on a connection of its own.
+/// Sends a call over HTTP/1.1 on its own connection, without reading the response.
 async fn send(world: &ZoneFixture, token: &str, call: &Value) -> DuplexStream {
     let mut stream = (world.connect)();
     let body = call.to_string();
@@ -48,29 +48,29 @@ async fn send(world: &ZoneFixture, token: &str, call: &Value) -> DuplexStream {
     stream
 }
 
-/// The head of an answer, and its JSON.
-async fn answered(mut stream: DuplexStream) -> (String, Value) {
-    let mut answer = Vec::new();
+/// Reads a response: its head and its JSON body.
+async fn read_response(mut stream: DuplexStream) -> (String, Value) {
+    let mut response = Vec::new();
     loop {
         let mut piece = vec![0; 4096];
         let read = stream.read(&mut piece).await.unwrap();
-        answer.extend_from_slice(&piece[..read]);
-        let text = String::from_utf8_lossy(&answer).into_owned();
+        response.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&response).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n")
             && let Ok(body) = serde_json::from_str(body)
         {
             return (head.to_owned(), body);
         }
-        assert!(read > 0, "no answer: {text}");
+        assert!(read > 0, "incomplete response: {text}");
     }
 }
 
-async fn ask(world: &ZoneFixture, token: &str, call: &Value) -> (String, Value) {
-    answered(send(world, token, call).await).await
+async fn send_and_read(world: &ZoneFixture, token: &str, call: &Value) -> (String, Value) {
+    read_response(send(world, token, call).await).await
 }
 
-/// Waits until there are so many tasks: their calls are in flight then.
-async fn until_begun(world: &ZoneFixture, tasks: u64) {
+/// Waits until this many tasks exist: their calls are in flight.
+async fn wait_for_tasks(world: &ZoneFixture, tasks: u64) {
     let query = TaskQuery {
         owner: None,
         context_id: None,
@@ -80,16 +80,16 @@ async fn until_begun(world: &ZoneFixture, tasks: u64) {
         after: None,
         limit: 1,
     };
-    let begun = async {
+    let created = async {
         while world.hub.store().count_tasks(&query).await.unwrap() < tasks {
             tokio::task::yield_now().await;
         }
     };
-    let begun = tokio::time::timeout(Duration::from_secs(15), begun).await;
-    begun.expect("the calls are in flight");
+    let created = tokio::time::timeout(Duration::from_secs(15), created).await;
+    created.expect("the tasks before the timeout");
 }
 
-async fn end_a_task(world: &ZoneFixture) {
+async fn complete_a_task(world: &ZoneFixture) {
     let (run, turn) = world.claim_run().await;
     run.complete(&turn, completed("done")).await.unwrap();
 }
@@ -107,32 +107,32 @@ fn assert_busy_error(body: &Value) {
 }
 
 #[tokio::test]
-async fn principal_with_its_share_in_flight_is_refused_and_others_are_answered() {
-    let world = world().await;
+async fn principal_over_its_request_share_gets_503() {
+    let world = start_limited_zone().await;
     let (alice, bob) = (world.token("alice").await, world.token("bob").await);
     let first = send(&world, &alice, &waiting_call("1")).await;
-    until_begun(&world, 1).await;
+    wait_for_tasks(&world, 1).await;
     let second = send(&world, &alice, &waiting_call("2")).await;
-    until_begun(&world, 2).await;
+    wait_for_tasks(&world, 2).await;
 
-    let refused = ask(&world, &alice, &waiting_call("3")).await;
-    assert_busy(&refused);
-    assert_eq!(refused.1["id"], "3");
-    assert_busy(&ask(&world, &alice, &list_call()).await);
-    let answer = ask(&world, &bob, &list_call()).await.1;
+    let rejected = send_and_read(&world, &alice, &waiting_call("3")).await;
+    assert_busy(&rejected);
+    assert_eq!(rejected.1["id"], "3");
+    assert_busy(&send_and_read(&world, &alice, &list_call()).await);
+    let answer = send_and_read(&world, &bob, &list_call()).await.1;
     assert_eq!(answer["result"]["tasks"], json!([]), "{answer}");
 
-    end_a_task(&world).await;
-    let answer = answered(first).await.1;
+    complete_a_task(&world).await;
+    let answer = read_response(first).await.1;
     assert_eq!(answer["result"]["status"], "success", "{answer}");
-    let answer = ask(&world, &alice, &list_call()).await.1;
+    let answer = send_and_read(&world, &alice, &list_call()).await.1;
     assert_eq!(answer["result"]["tasks"].as_array().unwrap().len(), 2);
     drop(second);
 }
 
 #[tokio::test]
 async fn batch_counts_as_one_request() {
-    let world = world().await;
+    let world = start_limited_zone().await;
     let alice = world.token("alice").await;
     let batch = |name: &str| {
         let calls = (0..3).map(|n| waiting_call(&format!("{name}{n}")));
@@ -140,18 +140,18 @@ async fn batch_counts_as_one_request() {
     };
     let first = send(&world, &alice, &batch("a")).await;
     let _second = send(&world, &alice, &batch("b")).await;
-    until_begun(&world, 6).await;
-    let refused = ask(&world, &alice, &batch("c")).await;
-    assert_busy(&refused);
-    assert_eq!(refused.1["id"], Value::Null, "one error for the whole");
+    wait_for_tasks(&world, 6).await;
+    let rejected = send_and_read(&world, &alice, &batch("c")).await;
+    assert_busy(&rejected);
+    assert_eq!(rejected.1["id"], Value::Null, "one error for the batch");
 
-    // All tasks of one batch must end before it is answered; which run comes first is not said.
+    // The response to a batch is sent when all its tasks are completed, and the order of the runs is unspecified.
     for _ in 0..6 {
-        end_a_task(&world).await;
+        complete_a_task(&world).await;
     }
-    let answers = answered(first).await.1;
+    let answers = read_response(first).await.1;
     assert_eq!(answers.as_array().unwrap().len(), 3);
-    let answer = ask(&world, &alice, &list_call()).await.1;
+    let answer = send_and_read(&world, &alice, &list_call()).await.1;
     assert_eq!(answer["result"]["tasks"].as_array().unwrap().len(), 6);
 }
 
@@ -169,12 +169,12 @@ async fn open_socket(world: &ZoneFixture, token: &str) -> Socket {
     opened.unwrap().0
 }
 
-async fn say(socket: &mut Socket, call: &Value) {
+async fn send_on_socket(socket: &mut Socket, call: &Value) {
     socket.send(Frame::text(call.to_string())).await.unwrap();
 }
 
-/// The next answer on a socket; what is told of its stream is left out.
-async fn heard(socket: &mut Socket) -> Value {
+/// Reads the next response on a socket and skips notifications.
+async fn read_from_socket(socket: &mut Socket) -> Value {
     loop {
         if let Frame::Text(text) = socket.next().await.unwrap().unwrap() {
             let message: Value = serde_json::from_str(&text).unwrap();
@@ -186,29 +186,29 @@ async fn heard(socket: &mut Socket) -> Value {
 }
 
 #[tokio::test]
-async fn calls_on_sockets_count_like_other_requests() {
-    let world = world().await;
+async fn websocket_calls_count_as_requests_in_flight() {
+    let world = start_limited_zone().await;
     let (alice, bob) = (world.token("alice").await, world.token("bob").await);
     let mut first = open_socket(&world, &alice).await;
     let mut second = open_socket(&world, &alice).await;
     let mut third = open_socket(&world, &alice).await;
-    say(&mut first, &waiting_call("1")).await;
-    until_begun(&world, 1).await;
-    say(&mut second, &waiting_call("2")).await;
-    until_begun(&world, 2).await;
+    send_on_socket(&mut first, &waiting_call("1")).await;
+    wait_for_tasks(&world, 1).await;
+    send_on_socket(&mut second, &waiting_call("2")).await;
+    wait_for_tasks(&world, 2).await;
 
-    say(&mut third, &list_call()).await;
-    let refused = heard(&mut third).await;
-    assert_eq!(refused["id"], "list");
-    assert_busy_error(&refused);
-    assert_busy(&ask(&world, &alice, &list_call()).await);
-    let answer = ask(&world, &bob, &list_call()).await.1;
+    send_on_socket(&mut third, &list_call()).await;
+    let rejected = read_from_socket(&mut third).await;
+    assert_eq!(rejected["id"], "list");
+    assert_busy_error(&rejected);
+    assert_busy(&send_and_read(&world, &alice, &list_call()).await);
+    let answer = send_and_read(&world, &bob, &list_call()).await.1;
     assert_eq!(answer["result"]["tasks"], json!([]), "{answer}");
 
-    end_a_task(&world).await;
-    let answer = heard(&mut first).await;
+    complete_a_task(&world).await;
+    let answer = read_from_socket(&mut first).await;
     assert_eq!(answer["result"]["status"], "success", "{answer}");
-    say(&mut third, &list_call()).await;
-    let answer = heard(&mut third).await;
+    send_on_socket(&mut third, &list_call()).await;
+    let answer = read_from_socket(&mut third).await;
     assert_eq!(answer["result"]["tasks"].as_array().unwrap().len(), 2);
 }

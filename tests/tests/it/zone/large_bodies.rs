@@ -1,4 +1,4 @@
-//! Bodies that are large: who sends them is checked before they are read, and they count against the sender.
+//! Large request bodies: the token is checked before they are read, and their memory counts against the principal.
 
 use super::{ZoneFixture, ZoneFixtureOptions, user_message};
 use futures_util::StreamExt;
@@ -12,10 +12,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::Notify;
 
 const PAGE: usize = MemoryBudget::PAGE;
+/// Length of the test bodies.
 const LENGTH: usize = 3 * PAGE;
 
-/// A zone with memory for eight pages of bodies. A principal has two of them, or more for one body alone.
-async fn world() -> ZoneFixture {
+/// Starts a zone with a body memory of eight pages. A principal may use two of them, or more for a single body.
+async fn start_zone_with_budget() -> ZoneFixture {
     ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
             body_memory: MemoryBudget::new(8 * PAGE),
@@ -26,10 +27,10 @@ async fn world() -> ZoneFixture {
     .await
 }
 
-/// The head of a call with a body of [`LENGTH`].
-fn head(token: Option<&str>, announced: bool) -> String {
+/// Request head of a call with a body of [`LENGTH`] bytes, with `Content-Length` or chunked.
+fn head(token: Option<&str>, has_length: bool) -> String {
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
-    let length = match announced {
+    let length = match has_length {
         true => format!("content-length: {LENGTH}"),
         false => "transfer-encoding: chunked".to_owned(),
     };
@@ -39,8 +40,8 @@ fn head(token: Option<&str>, announced: bool) -> String {
     )
 }
 
-/// Sends a head and all of its body but the last byte.
-async fn send_but_a_byte(world: &ZoneFixture, token: Option<&str>) -> DuplexStream {
+/// Sends a head and all of the body except the last byte.
+async fn send_without_last_byte(world: &ZoneFixture, token: Option<&str>) -> DuplexStream {
     let mut stream = (world.connect)();
     stream
         .write_all(head(token, true).as_bytes())
@@ -51,25 +52,25 @@ async fn send_but_a_byte(world: &ZoneFixture, token: Option<&str>) -> DuplexStre
     stream
 }
 
-/// What is answered: the status, and the JSON.
-async fn answered(stream: &mut DuplexStream) -> (u16, Value) {
-    let mut answer = Vec::new();
+/// Reads a response: its status and its JSON body.
+async fn read_response(stream: &mut DuplexStream) -> (u16, Value) {
+    let mut response = Vec::new();
     loop {
         let mut piece = vec![0; 4096];
         let read = stream.read(&mut piece).await.unwrap();
-        answer.extend_from_slice(&piece[..read]);
-        let text = String::from_utf8_lossy(&answer).into_owned();
+        response.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&response).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n")
             && let Ok(body) = serde_json::from_str(body)
         {
             let status = head.split(' ').nth(1).unwrap();
             return (status.parse().unwrap(), body);
         }
-        assert!(read > 0, "no answer: {text}");
+        assert!(read > 0, "incomplete response: {text}");
     }
 }
 
-/// A call of 100 KB.
+/// Creates a task with a message of 100 KB. Returns the status and the JSON body.
 async fn create_large(world: &ZoneFixture, token: &str) -> (u16, Value) {
     let params = json!({"initialMessage": user_message(&"x".repeat(100_000))});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
@@ -81,29 +82,29 @@ async fn create_large(world: &ZoneFixture, token: &str) -> (u16, Value) {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body.as_bytes()).await.unwrap();
-    answered(&mut stream).await
+    read_response(&mut stream).await
 }
 
 #[tokio::test]
-async fn bodies_without_a_token_take_no_memory_from_others() {
-    let world = world().await;
+async fn unauthenticated_bodies_take_no_memory() {
+    let world = start_zone_with_budget().await;
     let token = world.token("alice").await;
     let mut open = Vec::new();
     for _ in 0..8 {
-        open.push(send_but_a_byte(&world, None).await);
+        open.push(send_without_last_byte(&world, None).await);
     }
     let (status, answer) = create_large(&world, &token).await;
     assert_eq!(status, 200, "{answer}");
     for stream in &mut open {
-        let (status, answer) = answered(stream).await;
+        let (status, answer) = read_response(stream).await;
         assert_eq!(status, 401, "{answer}");
         assert_eq!(answer["id"], Value::Null);
     }
 }
 
 #[tokio::test]
-async fn token_is_judged_before_the_rest_of_a_large_body_is_read() {
-    let world = world().await;
+async fn token_is_checked_before_a_large_body_is_read() {
+    let world = start_zone_with_budget().await;
     let expired = world.token("alice").await;
     world.clock.advance(Duration::from_secs(24 * 3_600));
     for token in [None, Some("rubbish"), Some(&*expired)] {
@@ -112,10 +113,10 @@ async fn token_is_judged_before_the_rest_of_a_large_body_is_read() {
             .write_all(head(token, true).as_bytes())
             .await
             .unwrap();
-        let (status, answer) = answered(&mut stream).await;
+        let (status, answer) = read_response(&mut stream).await;
         assert_eq!(status, 401, "{token:?} {answer}");
 
-        // Without a length, once more than the start has come.
+        // Without `Content-Length`, the token is checked once the body exceeds one page.
         let mut stream = (world.connect)();
         stream
             .write_all(head(token, false).as_bytes())
@@ -123,14 +124,14 @@ async fn token_is_judged_before_the_rest_of_a_large_body_is_read() {
             .unwrap();
         let chunk = format!("{:x}\r\n{}\r\n", PAGE + 1, " ".repeat(PAGE + 1));
         stream.write_all(chunk.as_bytes()).await.unwrap();
-        let (status, answer) = answered(&mut stream).await;
+        let (status, answer) = read_response(&mut stream).await;
         assert_eq!(status, 401, "{token:?} {answer}");
     }
 }
 
 #[tokio::test]
-async fn small_body_that_is_no_json_is_told_so_whatever_its_token() {
-    let world = world().await;
+async fn small_invalid_json_gets_400_with_any_token() {
+    let world = start_zone_with_budget().await;
     let (status, _, body) = world.post("rubbish", "{".repeat(PAGE)).await;
     let answer: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(
@@ -141,15 +142,15 @@ async fn small_body_that_is_no_json_is_told_so_whatever_its_token() {
 
 #[tokio::test]
 async fn large_bodies_of_one_principal_leave_memory_for_others() {
-    let world = world().await;
+    let world = start_zone_with_budget().await;
     static SERVED: Notify = Notify::const_new();
     let (alice, bob) = (world.token("alice").await, world.token("bob").await);
-    let open = (0..6).map(|_| send_but_a_byte(&world, Some(&alice)));
+    let open = (0..6).map(|_| send_without_last_byte(&world, Some(&alice)));
     let open = futures_util::future::join_all(open).await;
-    // One at a time has all of her share, whichever came first.
+    // Only one of her bodies at a time fits into her share; which one is unspecified.
     let answers = open.into_iter().map(|mut stream| async move {
         let answer = tokio::select! {
-            answer = answered(&mut stream) => Some(answer),
+            answer = read_response(&mut stream) => Some(answer),
             () = SERVED.notified() => None,
         };
         (stream, answer)
@@ -167,5 +168,9 @@ async fn large_bodies_of_one_principal_leave_memory_for_others() {
     let (mut last, none) = answers.next().await.unwrap();
     assert!(none.is_none(), "{none:?}");
     last.write_all(b" ").await.unwrap();
-    assert_eq!(answered(&mut last).await.0, 400, "nothing but spaces");
+    assert_eq!(
+        read_response(&mut last).await.0,
+        400,
+        "a body of spaces only"
+    );
 }

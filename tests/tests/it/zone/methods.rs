@@ -1,4 +1,4 @@
-//! Every method of tasks: what it answers, and in which state it is refused.
+//! Task methods: results, and errors by task state, owner and params.
 
 use super::{LEASE_DURATION, ZoneFixture, ZoneFixtureOptions, completed, user_message};
 use interzone_hub::{AgentError, Limits, TurnOutcome, TurnOutput, TurnStart};
@@ -8,7 +8,7 @@ use interzone_protocol::vocab::{AgentId, Artifact, ArtifactId, Message, Part};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_task_is_created_read_and_finished() {
+async fn task_is_created_run_and_completed() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let params =
@@ -56,7 +56,7 @@ async fn a_task_is_created_read_and_finished() {
 }
 
 #[tokio::test]
-async fn what_callers_attach_comes_back_letter_for_letter() {
+async fn unknown_fields_and_numbers_are_returned_verbatim() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let part = r#"{"type":"ImagePart","content":{"z":1.00,"a":12345678901234567890},"mimeType":"image/png","width":640,"alt":"é\u00e9","nested":{"b": [1, 2]}}"#;
@@ -88,21 +88,21 @@ async fn what_callers_attach_comes_back_letter_for_letter() {
 }
 
 #[tokio::test]
-async fn why_a_task_failed_can_be_read() {
+async fn failed_task_has_a_message_with_the_reason() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    for broke in [true, false] {
+    for is_error in [true, false] {
         let id = world.create_task(&token).await;
         let (run, turn) = world.claim_run().await;
-        if broke {
+        if is_error {
             let error = AgentError {
                 code: "agent_crashed",
                 detail: "secret".to_owned(),
             };
             run.fail(&error).await.unwrap();
         } else {
-            let why = TurnOutcome::Failed(Message::agent_text("agent_crashed, sorry"));
-            run.complete(&turn, why).await.unwrap();
+            let outcome = TurnOutcome::Failed(Message::agent_text("agent_crashed, sorry"));
+            run.complete(&turn, outcome).await.unwrap();
         }
         let task = world
             .result(&token, "tasks.get", json!({"taskId": id}))
@@ -111,20 +111,20 @@ async fn why_a_task_failed_can_be_read() {
         assert_eq!(task["status"], "FAILED");
         let messages = task["messages"].as_array().unwrap();
         assert_eq!(messages.len(), 2, "{task}");
-        let why = messages[1]["parts"][0]["content"].as_str().unwrap();
+        let reason = messages[1]["parts"][0]["content"].as_str().unwrap();
         assert!(
-            why.contains("agent_crashed") && !task.to_string().contains("secret"),
+            reason.contains("agent_crashed") && !task.to_string().contains("secret"),
             "{task}"
         );
     }
 }
 
 #[tokio::test]
-async fn what_is_sent_and_called_off_follows_the_state() {
+async fn send_and_cancel_depend_on_the_task_state() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let send = |id: &str| json!({"taskId": id, "message": user_message("more")});
-    // Submitted, then called off, twice.
+    // A submitted task accepts a message and can be canceled repeatedly.
     let id = world.create_task(&token).await;
     assert_eq!(
         world.result(&token, "tasks.send", send(&id)).await["type"],
@@ -145,7 +145,7 @@ async fn what_is_sent_and_called_off_follows_the_state() {
         data["completedAt"].is_string() && data["suggestion"].is_string(),
         "{data}"
     );
-    // A question is answered.
+    // A message to a task that requires input resumes it.
     let id = world.create_task(&token).await;
     let (run, turn) = world.claim_run().await;
     let question = TurnOutcome::InputRequired(Message::agent_text("which?"));
@@ -159,7 +159,7 @@ async fn what_is_sent_and_called_off_follows_the_state() {
         world.result(&token, "tasks.get", get.clone()).await["task"]["status"],
         "WORKING"
     );
-    // A finished one takes nothing.
+    // A completed task accepts no message and no cancel.
     let (run, turn) = world.claim_run().await;
     run.complete(&turn, completed("this")).await.unwrap();
     for method in ["tasks.send", "tasks.cancel"] {
@@ -172,13 +172,13 @@ async fn what_is_sent_and_called_off_follows_the_state() {
 }
 
 #[tokio::test]
-async fn other_peoples_ids_are_unknown_ids() {
+async fn task_of_another_principal_is_not_found() {
     let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let bob = world.token("bob").await;
     let id = world.create_task(&alice).await;
     for id in [id.as_str(), "no-such", "", "bad\u{7}id"] {
-        for (method, rest) in [
+        for (method, mut params) in [
             ("tasks.get", json!({})),
             ("tasks.cancel", json!({})),
             ("tasks.send", json!({"message": user_message("x")})),
@@ -191,7 +191,6 @@ async fn other_peoples_ids_are_unknown_ids() {
                 json!({"subscriptionId": "x"}),
             ),
         ] {
-            let mut params = rest;
             params["taskId"] = json!(id);
             let (code, data) = world.call_error(&bob, method, params).await;
             assert_eq!(code, codes::TASK_NOT_FOUND, "{method} {id}");
@@ -211,12 +210,12 @@ async fn other_peoples_ids_are_unknown_ids() {
 }
 
 #[tokio::test]
-async fn tasks_are_listed_a_page_at_a_time() {
+async fn tasks_list_is_paginated_and_filtered() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..3 {
-        made.push(world.create_task(&token).await);
+        created.push(world.create_task(&token).await);
     }
     let first = world
         .result(&token, "interzone.tasks.list", json!({"limit": 2}))
@@ -230,10 +229,10 @@ async fn tasks_are_listed_a_page_at_a_time() {
             .map(|task| task["taskId"].as_str().unwrap().to_owned())
             .collect()
     };
-    let mut seen = [ids(&first), ids(&second)].concat();
-    seen.sort();
-    made.sort();
-    assert_eq!(seen, made);
+    let mut listed = [ids(&first), ids(&second)].concat();
+    listed.sort();
+    created.sort();
+    assert_eq!(listed, created);
     assert!(second.get("next").is_none());
     for bad in [json!({"status": "DONE"}), json!({"after": "?"})] {
         let code = world
@@ -253,22 +252,22 @@ async fn tasks_are_listed_a_page_at_a_time() {
 }
 
 #[tokio::test]
-async fn agents_that_are_not_there_are_named() {
+async fn create_for_unavailable_agent_returns_its_id() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
-    for (name, back) in [("nobody", Value::Null), ("asleep", json!(7))] {
+    for (name, retry_after) in [("missing", Value::Null), ("busy", json!(7))] {
         let params = json!({"initialMessage": user_message("x"), "assignTo": name});
         let (code, data) = world.call_error(&token, "tasks.create", params).await;
         assert_eq!(
             (code, &data["agentId"]),
             (codes::AGENT_NOT_AVAILABLE, &json!(name))
         );
-        assert_eq!(data["retryAfter"], back, "{data}");
+        assert_eq!(data["retryAfter"], retry_after, "{data}");
     }
 }
 
 #[tokio::test]
-async fn a_task_that_has_become_too_large_takes_no_memory() {
+async fn oversized_task_is_not_read_and_fails_its_turn() {
     let world = ZoneFixture::with_options(ZoneFixtureOptions {
         hub: Limits {
             task_bytes: 100_000,
@@ -278,16 +277,17 @@ async fn a_task_that_has_become_too_large_takes_no_memory() {
     })
     .await;
     let token = world.token("alice").await;
-    // Kept outside its row, and in it: both take memory.
-    let outside = user_message(&"x".repeat(60_000));
+    // Stored as a blob and inline in the row: both count.
+    let blob = user_message(&"x".repeat(60_000));
     let part = json!({"type": "TextPart", "content": "x".repeat(15_000)});
     let inline = json!({"role": "user", "parts": [part, part, part, part]});
-    for large in [outside, inline] {
-        becomes_too_large(&world, &token, large).await;
+    for large in [blob, inline] {
+        assert_too_large_to_read(&world, &token, large).await;
     }
 }
 
-async fn becomes_too_large(world: &ZoneFixture, token: &str, large: Value) {
+/// Asserts that a task with this message twice cannot be read or run.
+async fn assert_too_large_to_read(world: &ZoneFixture, token: &str, large: Value) {
     let params = json!({"initialMessage": large});
     let created = world.result(token, "tasks.create", params).await;
     let id = &created["task"]["taskId"];
@@ -301,22 +301,22 @@ async fn becomes_too_large(world: &ZoneFixture, token: &str, large: Value) {
         .await;
     assert_eq!(code, ErrorCode::INVALID_PARAMS);
     assert_eq!(data["field"], "params.includeMessages");
-    // Nor is it worked at again and again.
-    let wanted = vec![(AgentId::new("demo").unwrap(), 1)];
+    // Its turn fails at once, instead of being claimed repeatedly.
+    let slots = vec![(AgentId::new("demo").unwrap(), 1)];
     let mut runs = world
         .hub
-        .claim("node", wanted, LEASE_DURATION)
+        .claim("node", slots, LEASE_DURATION)
         .await
         .unwrap();
-    let begun = runs.remove(0).start_turn().await.unwrap();
-    assert!(matches!(begun, TurnStart::NothingToDo));
+    let turn = runs.remove(0).start_turn().await.unwrap();
+    assert!(matches!(turn, TurnStart::NothingToDo));
     let params = json!({"taskId": id, "includeMessages": false});
     let task = world.result(token, "tasks.get", params).await;
     assert_eq!(task["task"]["status"], "FAILED");
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_by_its_place() {
+async fn invalid_params_error_names_the_field() {
     let limits = Limits {
         metadata_bytes: 100,
         parts: 2,
@@ -383,7 +383,7 @@ async fn what_does_not_fit_is_told_by_its_place() {
 }
 
 #[tokio::test]
-async fn a_peers_notification_is_taken_and_changes_nothing() {
+async fn task_notification_does_not_change_the_task() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
@@ -391,8 +391,8 @@ async fn a_peers_notification_is_taken_and_changes_nothing() {
         "taskId": id, "event": "COMPLETED", "timestamp": "2026-01-01T00:00:00Z",
         "data": {"taskId": id, "status": "COMPLETED"},
     });
-    let taken = world.result(&token, "task.notification", params).await;
-    assert_eq!(taken["type"], "notification");
+    let accepted = world.result(&token, "task.notification", params).await;
+    assert_eq!(accepted["type"], "notification");
     let task = world
         .result(&token, "tasks.get", json!({"taskId": id}))
         .await;

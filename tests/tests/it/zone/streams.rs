@@ -1,4 +1,4 @@
-//! Streams: begun, spoken on, ended, and what each state allows.
+//! Stream methods: start, message, chunk and end, and the states that allow them.
 
 use super::{ZoneFixture, completed, user_message};
 use interzone_hub::{Caller, STREAM_CHANNEL};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
+async fn stream_accepts_messages_only_while_active() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let params = json!({"participants": ["bob"], "metadata": {"topic": "x"}});
@@ -20,10 +20,10 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
     let events = format!("https://zone.test/streams/{id}/events");
     assert_eq!(stream["metadata"]["events"], events);
     assert_eq!(stream["metadata"]["topic"], "x");
-    let say = json!({"streamId": id, "message": user_message("hi")});
+    let message = json!({"streamId": id, "message": user_message("hi")});
     let bob = world.token("bob").await;
     assert_eq!(
-        world.result(&bob, "stream.message", say.clone()).await["type"],
+        world.result(&bob, "stream.message", message.clone()).await["type"],
         "success"
     );
     let chunk = json!({"streamId": id, "chunk": user_message("a"), "sequence": 0});
@@ -31,7 +31,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
         world.result(&token, "stream.chunk", chunk.clone()).await["type"],
         "notification"
     );
-    // Paused by whoever looks after the place, which no call can do.
+    // Only an operator pauses a stream, and there is no method for it.
     let operator = Caller::operator(PrincipalId::new("op").unwrap());
     let stream = StreamId::new(id).unwrap();
     world
@@ -39,7 +39,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
         .set_stream_state(&operator, &stream, StreamState::Paused, None)
         .await
         .unwrap();
-    for (method, params) in [("stream.message", &say), ("stream.chunk", &chunk)] {
+    for (method, params) in [("stream.message", &message), ("stream.chunk", &chunk)] {
         let (code, data) = world.call_error(&token, method, params.clone()).await;
         assert_eq!(code, codes::STREAM_ALREADY_CLOSED, "{method}");
         assert_eq!(data["currentStatus"], "PAUSED");
@@ -50,7 +50,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
         "success"
     );
     for (method, params) in [
-        ("stream.message", say),
+        ("stream.message", message),
         ("stream.chunk", chunk),
         ("stream.end", end),
     ] {
@@ -61,7 +61,7 @@ async fn a_stream_says_where_it_is_watched_and_takes_words_until_it_is_ended() {
 }
 
 #[tokio::test]
-async fn whoever_was_not_invited_knows_of_no_stream() {
+async fn stream_is_not_found_for_non_participants() {
     let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let eve = world.token("eve").await;
@@ -87,19 +87,19 @@ async fn whoever_was_not_invited_knows_of_no_stream() {
 }
 
 #[tokio::test]
-async fn what_is_said_on_a_stream_reaches_the_agent_and_its_answer_comes_back() {
+async fn stream_message_returns_the_answer_as_a_chunk() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
-    let say = json!({"streamId": id, "message": user_message("ping")});
-    world.result(&token, "stream.message", say).await;
+    let message = json!({"streamId": id, "message": user_message("ping")});
+    world.result(&token, "stream.message", message).await;
     let (run, turn) = world.claim_run().await;
     assert_eq!(turn.message.text(), "ping");
     run.complete(&turn, completed("pong")).await.unwrap();
     let channel = [STREAM_CHANNEL.to_owned()];
-    let hold = Duration::from_secs(60);
-    while let [entry] = &*world.hub.lease_entries(&channel, hold, 1).await.unwrap() {
+    let lease = Duration::from_secs(60);
+    while let [entry] = &*world.hub.lease_entries(&channel, lease, 1).await.unwrap() {
         world.hub.deliver_to_stream(entry).await.unwrap();
         world.hub.mark_delivered(entry).await.unwrap();
     }
@@ -107,17 +107,18 @@ async fn what_is_said_on_a_stream_reaches_the_agent_and_its_answer_comes_back() 
         .result(&token, "stream.end", json!({"streamId": id}))
         .await;
     let path = format!("/streams/{id}/events");
-    let heard = world.watch(&path, &token, None).await.remaining().await;
-    let chunks: Vec<String> = heard
+    let watch = world.watch(&path, &token, None).await;
+    let notifications = watch.collect_remaining().await;
+    let chunks: Vec<String> = notifications
         .iter()
-        .filter(|sent| sent.method == "stream.chunk")
-        .map(|sent| {
-            let chunk = &sent.params["chunk"];
-            let said = chunk["parts"][0]["content"].as_str().unwrap();
+        .filter(|notification| notification.method == "stream.chunk")
+        .map(|notification| {
+            let chunk = &notification.params["chunk"];
+            let text = chunk["parts"][0]["content"].as_str().unwrap();
             let role = chunk["role"].as_str().unwrap();
             format!(
-                "{} {role} {said} {}",
-                sent.params["sequence"], sent.params["isLast"]
+                "{} {role} {text} {}",
+                notification.params["sequence"], notification.params["isLast"]
             )
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Webhooks: what is sent, to whom, how often, and what becomes of what does not arrive.
+//! Webhooks: payloads, subscriptions, retries, dead letters and allowed URLs.
 
 use super::{ZoneFixture, ZoneFixtureOptions, completed, user_message};
 use interzone_execution::webhooks::{WEBHOOK_CHANNEL, WebhookDelivery};
@@ -11,24 +11,25 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A receiver that answers as it is told, one connection after another, and keeps what came.
-struct Receiver {
+/// Webhook receiver that serves one connection at a time with a given status.
+struct WebhookReceiver {
     listener: TcpListener,
     port: u16,
 }
 
-struct Came {
+/// A request received by the webhook receiver.
+struct WebhookRequest {
     headers: String,
     body: String,
 }
 
-impl Came {
+impl WebhookRequest {
     fn header(&self, name: &str) -> &str {
-        let found = self.headers.lines().find_map(|line| {
-            let (known, value) = line.split_once(": ")?;
-            known.eq_ignore_ascii_case(name).then_some(value)
+        let value = self.headers.lines().find_map(|line| {
+            let (header, value) = line.split_once(": ")?;
+            header.eq_ignore_ascii_case(name).then_some(value)
         });
-        found.unwrap_or_else(|| panic!("{name} is missing: {}", self.headers))
+        value.unwrap_or_else(|| panic!("{name} is missing: {}", self.headers))
     }
 
     fn params(&self) -> Value {
@@ -36,41 +37,42 @@ impl Came {
     }
 }
 
-impl Receiver {
+impl WebhookReceiver {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         Self { listener, port }
     }
 
-    /// Takes one request and answers it with a status.
-    async fn take(&self, status: &str) -> Came {
+    /// Receives one request and responds with this status.
+    async fn receive(&self, status: &str) -> WebhookRequest {
         let (mut socket, _) = self.listener.accept().await.unwrap();
         let mut bytes = Vec::new();
         loop {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             if let Some((headers, body)) = text.split_once("\r\n\r\n") {
-                let came = Came {
+                let request = WebhookRequest {
                     headers: headers.to_owned(),
                     body: body.to_owned(),
                 };
-                if came.body.len() >= came.header("content-length").parse().unwrap() {
-                    let answer = format!(
+                if request.body.len() >= request.header("content-length").parse().unwrap() {
+                    let response = format!(
                         "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                     );
-                    socket.write_all(answer.as_bytes()).await.unwrap();
-                    return came;
+                    socket.write_all(response.as_bytes()).await.unwrap();
+                    return request;
                 }
             }
             let mut piece = [0; 4096];
             let count = socket.read(&mut piece).await.unwrap();
-            assert!(count > 0, "the request broke off");
+            assert!(count > 0, "the request ended early");
             bytes.extend_from_slice(&piece[..count]);
         }
     }
 }
 
-async fn world(receiver: &Receiver) -> ZoneFixture {
+/// Starts a zone that may call the receiver.
+async fn start_zone(receiver: &WebhookReceiver) -> ZoneFixture {
     ZoneFixture::with_options(ZoneFixtureOptions {
         allow: vec![format!("127.0.0.1:{}", receiver.port)],
         ..ZoneFixtureOptions::default()
@@ -87,61 +89,59 @@ async fn subscribe(world: &ZoneFixture, token: &str, id: &str, url: &str, events
     subscription["subscriptionId"].as_str().unwrap().to_owned()
 }
 
-/// Five tries, one right after another.
+/// Five attempts without a delay.
 const RETRY: RetryPolicy = RetryPolicy {
     initial_delay: Duration::ZERO,
     max_delay: Duration::ZERO,
     max_attempts: 5,
 };
 
-/// Carries the entry that is due; tells whether it arrived.
-async fn carry(world: &ZoneFixture) -> bool {
-    let hold = Duration::from_secs(60);
+/// Delivers the entry that is due. Returns whether it was delivered.
+async fn deliver_next(world: &ZoneFixture) -> bool {
+    let lease = Duration::from_secs(60);
     let entries = world
         .hub
-        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], hold, 1)
+        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], lease, 1)
         .await
         .unwrap();
     assert_eq!(entries.len(), 1, "one entry should be due");
-    let carrier = WebhookDelivery {
+    let delivery = WebhookDelivery {
         egress: world.egress.clone(),
         secret: Some("s3cret".to_owned().into()),
         params_only: false,
     };
-    match carrier.deliver(&world.hub, &entries[0]).await.unwrap() {
+    match delivery.deliver(&world.hub, &entries[0]).await.unwrap() {
         DeliveryOutcome::Delivered => world.hub.mark_delivered(&entries[0]).await.unwrap(),
         DeliveryOutcome::Failed {
-            reason: why,
-            retry_after: wait,
-            is_retryable: may_help,
+            reason,
+            retry_after,
+            is_retryable,
         } => {
-            let settled = world
+            let is_recorded = world
                 .hub
-                .mark_failed(&entries[0], &RETRY, &why, wait, may_help)
+                .mark_failed(&entries[0], &RETRY, &reason, retry_after, is_retryable)
                 .await;
-            assert!(settled.unwrap());
+            assert!(is_recorded.unwrap());
             false
         }
-        DeliveryOutcome::Recorded {
-            is_delivered: arrived,
-        } => arrived,
+        DeliveryOutcome::Recorded { is_delivered } => is_delivered,
     }
 }
 
-async fn nothing_is_due(world: &ZoneFixture) -> bool {
-    let hold = Duration::from_secs(60);
+async fn is_outbox_empty(world: &ZoneFixture) -> bool {
+    let lease = Duration::from_secs(60);
     let entries = world
         .hub
-        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], hold, 1)
+        .lease_entries(&[WEBHOOK_CHANNEL.to_owned()], lease, 1)
         .await
         .unwrap();
     entries.is_empty()
 }
 
 #[tokio::test]
-async fn the_end_of_a_task_is_told_as_both_its_events_and_never_twice() {
-    let receiver = Receiver::new().await;
-    let world = world(&receiver).await;
+async fn webhook_retry_resends_only_the_failed_event() {
+    let receiver = WebhookReceiver::new().await;
+    let world = start_zone(&receiver).await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let (run, turn) = world.claim_run().await;
@@ -150,16 +150,19 @@ async fn the_end_of_a_task_is_told_as_both_its_events_and_never_twice() {
     let subscription = subscribe(&world, &token, &id, &url, events).await;
     run.complete(&turn, completed("done")).await.unwrap();
 
-    // The first notification arrives, the second does not: only the second comes again.
-    let (arrived, (first, second)) = tokio::join!(carry(&world), async {
-        (receiver.take("200 OK").await, receiver.take("503 No").await)
+    // The first notification is delivered and the second fails: only the second is sent again.
+    let (is_delivered, (first, second)) = tokio::join!(deliver_next(&world), async {
+        (
+            receiver.receive("200 OK").await,
+            receiver.receive("503 No").await,
+        )
     });
-    assert!(!arrived);
-    let (arrived, again) = tokio::join!(carry(&world), receiver.take("204 Yes"));
-    assert!(arrived && nothing_is_due(&world).await);
+    assert!(!is_delivered);
+    let (is_delivered, again) = tokio::join!(deliver_next(&world), receiver.receive("204 Yes"));
+    assert!(is_delivered && is_outbox_empty(&world).await);
     assert_eq!(first.params()["event"], "STATUS_CHANGE");
     assert_eq!(second.params()["event"], "COMPLETED");
-    assert_eq!(second.body, again.body, "byte for byte");
+    assert_eq!(second.body, again.body, "the retry has the same body");
     for name in [
         "x-delivery-id",
         "x-event-id",
@@ -194,39 +197,39 @@ async fn the_end_of_a_task_is_told_as_both_its_events_and_never_twice() {
 }
 
 #[tokio::test]
-async fn a_subscription_hears_what_it_wants_until_it_ends() {
-    let receiver = Receiver::new().await;
-    let world = world(&receiver).await;
+async fn webhook_gets_subscribed_events_until_unsubscribed() {
+    let receiver = WebhookReceiver::new().await;
+    let world = start_zone(&receiver).await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
-    let wants = json!(["NEW_MESSAGE", "FAILED"]);
-    let subscription = subscribe(&world, &token, &id, &url, wants).await;
+    let events = json!(["NEW_MESSAGE", "FAILED"]);
+    let subscription = subscribe(&world, &token, &id, &url, events).await;
     let more = json!({"taskId": id, "message": user_message("more")});
     world.result(&token, "tasks.send", more.clone()).await;
-    let (arrived, came) = tokio::join!(carry(&world), receiver.take("200 OK"));
-    assert!(arrived);
-    assert_eq!(came.params()["data"]["parts"][0]["content"], "more");
-    // A change of status that is not wanted is an entry, but nothing that is sent.
+    let (is_delivered, request) = tokio::join!(deliver_next(&world), receiver.receive("200 OK"));
+    assert!(is_delivered);
+    assert_eq!(request.params()["data"]["parts"][0]["content"], "more");
+    // A status change outside the subscription has an outbox entry, but no request is sent.
     let (run, _turn) = world.claim_run().await;
-    assert!(carry(&world).await);
+    assert!(deliver_next(&world).await);
     drop(run);
     world.result(&token, "tasks.send", more).await;
     let end = json!({"taskId": id, "subscriptionId": subscription});
     world
         .result(&token, "interzone.tasks.unsubscribe", end)
         .await;
-    assert!(carry(&world).await, "what waited is dropped");
+    assert!(deliver_next(&world).await, "the queued entry is dropped");
     world
         .result(&token, "tasks.cancel", json!({"taskId": id}))
         .await;
-    assert!(nothing_is_due(&world).await);
+    assert!(is_outbox_empty(&world).await);
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_gone_for_good_is_asked_no_more() {
-    let receiver = Receiver::new().await;
-    let world = world(&receiver).await;
+async fn webhook_with_response_410_is_dead_lettered() {
+    let receiver = WebhookReceiver::new().await;
+    let world = start_zone(&receiver).await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
@@ -234,20 +237,20 @@ async fn a_receiver_that_is_gone_for_good_is_asked_no_more() {
     world
         .result(&token, "tasks.cancel", json!({"taskId": id}))
         .await;
-    let (arrived, _) = tokio::join!(carry(&world), receiver.take("410 Gone"));
-    assert!(!arrived && nothing_is_due(&world).await);
-    let letters = DeadLetterQuery {
+    let (is_delivered, _) = tokio::join!(deliver_next(&world), receiver.receive("410 Gone"));
+    assert!(!is_delivered && is_outbox_empty(&world).await);
+    let query = DeadLetterQuery {
         limit: 10,
         ..DeadLetterQuery::default()
     };
-    let dead = world.hub.store().dead_letters(&letters).await.unwrap();
+    let dead = world.hub.store().dead_letters(&query).await.unwrap();
     assert_eq!(dead[0].error.as_deref(), Some("the receiver answered 410"));
 }
 
 #[tokio::test]
-async fn five_tries_and_then_it_is_a_dead_letter() {
-    let receiver = Receiver::new().await;
-    let world = world(&receiver).await;
+async fn webhook_is_dead_lettered_after_five_attempts() {
+    let receiver = WebhookReceiver::new().await;
+    let world = start_zone(&receiver).await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
@@ -256,17 +259,17 @@ async fn five_tries_and_then_it_is_a_dead_letter() {
         .result(&token, "tasks.cancel", json!({"taskId": id}))
         .await;
     for _ in 0..5 {
-        let answer = "302 Found\r\nlocation: http://127.0.0.1:1/";
-        let (arrived, came) = tokio::join!(carry(&world), receiver.take(answer));
-        assert!(!arrived);
-        assert_eq!(came.params()["data"]["status"], "CANCELED");
+        let status = "302 Found\r\nlocation: http://127.0.0.1:1/";
+        let (is_delivered, request) = tokio::join!(deliver_next(&world), receiver.receive(status));
+        assert!(!is_delivered);
+        assert_eq!(request.params()["data"]["status"], "CANCELED");
     }
-    assert!(nothing_is_due(&world).await);
+    assert!(is_outbox_empty(&world).await);
     assert_eq!(world.hub.store().outbox_depth().await.unwrap(), (0, 1));
 }
 
 #[tokio::test]
-async fn addresses_inside_are_refused_in_every_spelling() {
+async fn subscribe_rejects_private_callback_urls() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;

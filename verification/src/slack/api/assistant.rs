@@ -1,6 +1,6 @@
 //! `assistant.threads` methods.
 
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{ChannelId, Ts};
 use crate::slack::tokens::Installation;
 
@@ -20,7 +20,7 @@ impl Slack {
             .arg("channel_id", channel.as_str())
             .arg("thread_ts", thread.as_str())
             .arg("status", status);
-        let method = Method::AssistantThreadsSetStatus;
+        let method = SlackMethod::AssistantThreadsSetStatus;
         self.call_raw(installation, method, &args).await.map(drop)
     }
 }

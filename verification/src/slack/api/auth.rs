@@ -1,7 +1,7 @@
 //! `auth` methods and `apps.connections.open`.
 
 use super::response::lenient;
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{BotId, TeamId, UserId};
 use crate::slack::tokens::{BotToken, Installation};
 use serde::Deserialize;
@@ -42,7 +42,7 @@ impl Slack {
     /// # Errors
     /// As [`call`](Slack::call); `invalid_auth`, `token_revoked` and the like if the token is not valid.
     pub async fn auth_test(&self, installation: &Installation) -> Result<AuthTest, SlackError> {
-        let method = Method::AuthTest;
+        let method = SlackMethod::AuthTest;
         let response = self
             .call_raw(installation, method, &SlackArgs::new())
             .await?;
@@ -61,7 +61,7 @@ impl Slack {
     /// # Errors
     /// As [`call`](Slack::call).
     pub async fn auth_revoke(&self, installation: &Installation) -> Result<(), SlackError> {
-        self.call_raw(installation, Method::AuthRevoke, &SlackArgs::new())
+        self.call_raw(installation, SlackMethod::AuthRevoke, &SlackArgs::new())
             .await
             .map(drop)
     }
@@ -75,7 +75,7 @@ impl Slack {
         struct OpenResponse {
             url: String,
         }
-        let method = Method::AppsConnectionsOpen;
+        let method = SlackMethod::AppsConnectionsOpen;
         let response = self
             .call_with_auth("", &app.bearer(), method, &SlackArgs::new())
             .await?;

@@ -1,6 +1,6 @@
 //! `chat` methods: post, update and stream messages.
 
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
 use crate::slack::tokens::Installation;
 use serde::Deserialize;
@@ -121,7 +121,7 @@ impl Slack {
             .arg("unfurl_links", "false")
             .arg("unfurl_media", "false");
         let posted: PostResponse = self
-            .call(installation, Method::ChatPostMessage, &args)
+            .call(installation, SlackMethod::ChatPostMessage, &args)
             .await?;
         Ok(posted.ts)
     }
@@ -141,7 +141,7 @@ impl Slack {
             .arg("text", update.text)
             .json_arg("blocks", update.blocks)
             .json_arg("metadata", update.metadata);
-        self.call_raw(installation, Method::ChatUpdate, &args)
+        self.call_raw(installation, SlackMethod::ChatUpdate, &args)
             .await
             .map(drop)
     }
@@ -161,7 +161,7 @@ impl Slack {
             .optional_arg("thread_ts", post.thread.map(Ts::as_str))
             .arg("text", post.text)
             .json_arg("blocks", post.blocks);
-        self.call_raw(installation, Method::ChatPostEphemeral, &args)
+        self.call_raw(installation, SlackMethod::ChatPostEphemeral, &args)
             .await
             .map(drop)
     }
@@ -189,7 +189,7 @@ impl Slack {
             .optional_arg("markdown_text", start.markdown)
             .json_arg("chunks", start.chunks);
         let posted: PostResponse = self
-            .call(installation, Method::ChatStartStream, &args)
+            .call(installation, SlackMethod::ChatStartStream, &args)
             .await?;
         Ok(posted.ts)
     }
@@ -208,7 +208,7 @@ impl Slack {
             .arg("ts", append.ts.as_str())
             .optional_arg("markdown_text", append.markdown)
             .json_arg("chunks", append.chunks);
-        self.call_raw(installation, Method::ChatAppendStream, &args)
+        self.call_raw(installation, SlackMethod::ChatAppendStream, &args)
             .await
             .map(drop)
     }
@@ -229,7 +229,7 @@ impl Slack {
             .json_arg("chunks", stop.chunks)
             .json_arg("blocks", stop.blocks)
             .json_arg("metadata", stop.metadata);
-        self.call_raw(installation, Method::ChatStopStream, &args)
+        self.call_raw(installation, SlackMethod::ChatStopStream, &args)
             .await
             .map(drop)
     }

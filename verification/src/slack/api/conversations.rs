@@ -2,7 +2,7 @@
 
 use super::files::SlackFile;
 use super::response::{PageCursor, lenient, lenient_list, text};
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{AppId, BotId, ChannelId, Ts, UserId};
 use crate::slack::tokens::Installation;
 use serde::Deserialize;
@@ -131,7 +131,7 @@ impl Slack {
         }
         let args = SlackArgs::new().arg("channel", channel.as_str());
         let response: InfoResponse = self
-            .call(installation, Method::ConversationsInfo, &args)
+            .call(installation, SlackMethod::ConversationsInfo, &args)
             .await?;
         Ok(response.channel)
     }
@@ -159,7 +159,7 @@ impl Slack {
             .arg("limit", limit.to_string())
             .optional_arg("cursor", cursor);
         let response: MembersResponse = self
-            .call(installation, Method::ConversationsMembers, &args)
+            .call(installation, SlackMethod::ConversationsMembers, &args)
             .await?;
         let next = response.response_metadata.unwrap_or_default().next_cursor();
         Ok((response.members, next))
@@ -191,7 +191,7 @@ impl Slack {
             .optional_arg("latest", query.latest.map(Ts::as_str))
             .optional_arg("cursor", query.cursor);
         let response: RepliesResponse = self
-            .call(installation, Method::ConversationsReplies, &args)
+            .call(installation, SlackMethod::ConversationsReplies, &args)
             .await?;
         Ok(RepliesPage {
             messages: response.messages,

@@ -1,6 +1,6 @@
 //! Errors of Web API calls, and whether a failed call may have been executed.
 
-use super::Method;
+use super::SlackMethod;
 use super::permanent_errors::PERMANENT_ERRORS;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub enum SlackError {
     #[error("slack refused {} with `{code}`{}", method.name(), scope_hint(needed_scopes.as_deref()))]
     Rejected {
         /// The method.
-        method: Method,
+        method: SlackMethod,
         /// Slack's error code: lower case letters, digits and underscores.
         code: String,
         /// The missing scopes, where Slack names them.
@@ -23,7 +23,7 @@ pub enum SlackError {
     #[error("slack rate limit for {} exceeded: try again in {} s", method.name(), after.as_secs_f32().ceil())]
     RateLimited {
         /// The method.
-        method: Method,
+        method: SlackMethod,
         /// Delay before the next attempt.
         after: Duration,
     },
@@ -101,7 +101,7 @@ const RETRYABLE_ERRORS: &[&str] = &[
 
 impl SlackError {
     /// Creates a rejection with this error code.
-    pub fn rejection(method: Method, code: impl Into<String>) -> Self {
+    pub fn rejection(method: SlackMethod, code: impl Into<String>) -> Self {
         Self::Rejected {
             method,
             code: code.into(),

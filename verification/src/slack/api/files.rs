@@ -1,7 +1,7 @@
 //! `files` methods, upload and download. Transfers use Slack hosts only and are limited in size.
 
 use super::response::{lenient, read_body, retry_after, text};
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{ChannelId, FileId, Ts};
 use crate::slack::tokens::Installation;
 use bytes::Bytes;
@@ -98,7 +98,9 @@ impl Slack {
             file: SlackFile,
         }
         let args = SlackArgs::new().arg("file", file.as_str());
-        let response: InfoResponse = self.call(installation, Method::FilesInfo, &args).await?;
+        let response: InfoResponse = self
+            .call(installation, SlackMethod::FilesInfo, &args)
+            .await?;
         Ok(response.file)
     }
 
@@ -115,7 +117,7 @@ impl Slack {
         let args = SlackArgs::new()
             .arg("filename", name)
             .arg("length", length.to_string());
-        self.call(installation, Method::FilesGetUploadUrl, &args)
+        self.call(installation, SlackMethod::FilesGetUploadUrl, &args)
             .await
     }
 
@@ -139,7 +141,7 @@ impl Slack {
         let status = response.status();
         if status.as_u16() == 429 {
             let after = retry_after(response.headers());
-            let method = Method::FilesGetUploadUrl;
+            let method = SlackMethod::FilesGetUploadUrl;
             return Err(SlackError::RateLimited { method, after });
         }
         if !status.is_success() {
@@ -168,7 +170,7 @@ impl Slack {
             .json_arg("files", Some(&files))
             .arg("channel_id", channel.as_str())
             .optional_arg("thread_ts", thread.map(Ts::as_str));
-        self.call_raw(installation, Method::FilesCompleteUpload, &args)
+        self.call_raw(installation, SlackMethod::FilesCompleteUpload, &args)
             .await
             .map(drop)
     }
@@ -218,7 +220,7 @@ impl Slack {
             }
             if status.as_u16() == 429 {
                 let after = retry_after(response.headers());
-                let method = Method::FilesInfo;
+                let method = SlackMethod::FilesInfo;
                 return Err(SlackError::RateLimited { method, after });
             }
             if status.as_u16() != 200 {

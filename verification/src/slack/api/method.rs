@@ -7,11 +7,11 @@ macro_rules! methods {
         /// A method of the Web API.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Method {
+        pub enum SlackMethod {
             $($(#[$doc])* $name,)*
         }
 
-        impl Method {
+        impl SlackMethod {
             /// Wire name of the method.
             pub const fn name(self) -> &'static str {
                 match self {
@@ -67,7 +67,7 @@ methods! {
     UsersInfo = "users.info";
 }
 
-impl Method {
+impl SlackMethod {
     /// Timeout of a call.
     pub(super) const fn timeout(self) -> Duration {
         match self {

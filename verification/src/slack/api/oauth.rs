@@ -1,7 +1,7 @@
 //! `oauth.v2.access`: exchanges an installation code or a refresh token for an access token.
 
 use super::response::{lenient, text};
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{AppId, TeamId, UserId};
 use crate::slack::tokens::BotToken;
 use base64::Engine;
@@ -112,7 +112,7 @@ impl Slack {
         app: &OauthApp,
         args: &SlackArgs<'_>,
     ) -> Result<OauthTokenResponse, SlackError> {
-        let method = Method::OauthAccess;
+        let method = SlackMethod::OauthAccess;
         let response = self
             .call_with_auth("", &app.basic_auth(), method, args)
             .await?;

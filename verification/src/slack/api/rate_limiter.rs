@@ -1,6 +1,6 @@
 //! Client-side rate limiter: about one post per second and channel (GCRA), and the delays that Slack requests.
 
-use super::Method;
+use super::SlackMethod;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MAX_PENALTY: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RateLimitKey {
     pub(super) team: Box<str>,
-    pub(super) method: Method,
+    pub(super) method: SlackMethod,
     pub(super) channel: Box<str>,
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     const NO_WAIT: Duration = Duration::ZERO;
 
-    fn key(method: Method, channel: &str) -> RateLimitKey {
+    fn key(method: SlackMethod, channel: &str) -> RateLimitKey {
         RateLimitKey {
             team: "T1".into(),
             method,
@@ -160,12 +160,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn posts_are_limited_to_one_per_second_after_burst() {
         let limiter = SlackRateLimiter::default();
-        let posts = key(Method::ChatPostMessage, "C1");
+        let posts = key(SlackMethod::ChatPostMessage, "C1");
         for _ in 0..POST_BURST {
             assert_eq!(acquire(&limiter, &posts, NO_WAIT).await, Ok(()));
         }
         assert_eq!(acquire(&limiter, &posts, NO_WAIT).await, Err(POST_INTERVAL));
-        let other = key(Method::ChatPostMessage, "C2");
+        let other = key(SlackMethod::ChatPostMessage, "C2");
         assert_eq!(
             acquire(&limiter, &other, NO_WAIT).await,
             Ok(()),
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(acquire(&limiter, &posts, POST_INTERVAL).await, Ok(()));
         }
         assert_eq!(started.elapsed(), 3 * POST_INTERVAL);
-        let edits = key(Method::ChatUpdate, "C1");
+        let edits = key(SlackMethod::ChatUpdate, "C1");
         for _ in 0..100 {
             assert_eq!(
                 acquire(&limiter, &edits, NO_WAIT).await,
@@ -189,7 +189,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn penalized_call_waits_or_fails_with_delay() {
         let limiter = SlackRateLimiter::default();
-        let edits = key(Method::ChatUpdate, "C1");
+        let edits = key(SlackMethod::ChatUpdate, "C1");
         limiter.penalize(&edits, Duration::from_secs(7));
         limiter.penalize(&edits, Duration::from_secs(2));
         assert_eq!(
@@ -198,11 +198,11 @@ mod tests {
             "the longer delay wins"
         );
         assert_eq!(
-            acquire(&limiter, &key(Method::ChatUpdate, "C2"), NO_WAIT).await,
+            acquire(&limiter, &key(SlackMethod::ChatUpdate, "C2"), NO_WAIT).await,
             Ok(())
         );
         assert_eq!(
-            acquire(&limiter, &key(Method::ChatPostMessage, "C1"), NO_WAIT).await,
+            acquire(&limiter, &key(SlackMethod::ChatPostMessage, "C1"), NO_WAIT).await,
             Ok(())
         );
         let started = Instant::now();
@@ -216,7 +216,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn penalty_during_wait_is_applied() {
         let limiter = SlackRateLimiter::default();
-        let edits = key(Method::ChatUpdate, "C1");
+        let edits = key(SlackMethod::ChatUpdate, "C1");
         limiter.penalize(&edits, Duration::from_secs(1));
         let (result, ()) = tokio::join!(acquire(&limiter, &edits, Duration::from_secs(2)), async {
             limiter.penalize(&edits, Duration::from_secs(30));
@@ -227,10 +227,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn eviction_bounds_keys_and_keeps_longest_delays() {
         let limiter = SlackRateLimiter::default();
-        let long = key(Method::ChatUpdate, "LONG");
+        let long = key(SlackMethod::ChatUpdate, "LONG");
         limiter.penalize(&long, Duration::from_secs(1000));
         for index in 0..2 * MAX_KEYS {
-            let key = key(Method::ChatUpdate, &format!("C{index}"));
+            let key = key(SlackMethod::ChatUpdate, &format!("C{index}"));
             limiter.penalize(&key, Duration::from_secs(10));
         }
         assert!(limiter.lock().len() <= MAX_KEYS);

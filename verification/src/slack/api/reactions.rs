@@ -1,6 +1,6 @@
 //! `reactions` methods.
 
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{ChannelId, Ts};
 use crate::slack::tokens::Installation;
 
@@ -16,7 +16,7 @@ impl Slack {
         ts: &Ts,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.react(installation, Method::ReactionsAdd, channel, ts, name)
+        self.react(installation, SlackMethod::ReactionsAdd, channel, ts, name)
             .await
     }
 
@@ -31,14 +31,20 @@ impl Slack {
         ts: &Ts,
         name: &str,
     ) -> Result<(), SlackError> {
-        self.react(installation, Method::ReactionsRemove, channel, ts, name)
-            .await
+        self.react(
+            installation,
+            SlackMethod::ReactionsRemove,
+            channel,
+            ts,
+            name,
+        )
+        .await
     }
 
     async fn react(
         &self,
         installation: &Installation,
-        method: Method,
+        method: SlackMethod,
         channel: &ChannelId,
         ts: &Ts,
         name: &str,

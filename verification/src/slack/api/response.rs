@@ -1,7 +1,7 @@
 //! Response parsing with a size limit: first the `ok` flag and error code, then the payload.
 
 use super::error::{sanitize_code, sanitize_scopes};
-use super::{Method, SlackError};
+use super::{SlackError, SlackMethod};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::header::{DATE, HeaderMap, RETRY_AFTER};
@@ -29,7 +29,7 @@ struct ResponseStatus {
 
 impl SlackResponse {
     pub(super) async fn from_response(
-        method: Method,
+        method: SlackMethod,
         response: reqwest::Response,
     ) -> Result<Self, SlackError> {
         let operation = method.name();
@@ -82,7 +82,7 @@ impl SlackResponse {
         })
     }
 
-    pub(super) fn parse<R: DeserializeOwned>(&self, method: Method) -> Result<R, SlackError> {
+    pub(super) fn parse<R: DeserializeOwned>(&self, method: SlackMethod) -> Result<R, SlackError> {
         serde_json::from_slice(&self.body).map_err(|error| {
             // Log the position of the error, never the content.
             tracing::warn!(

@@ -5,7 +5,7 @@ use super::chat::{
 };
 use super::conversations::RepliesQuery;
 use super::oauth::OauthApp;
-use super::{Method, ResponseUrl, Slack, SlackArgs, SlackError, SlackSetupError};
+use super::{ResponseUrl, Slack, SlackArgs, SlackError, SlackMethod, SlackSetupError};
 use crate::slack::fake::{FakeReply, FakeSlack, RecordedRequest};
 use crate::slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 use crate::slack::tokens::{BotToken, Installation};
@@ -352,7 +352,7 @@ async fn rate_limit_applies_per_channel() {
     post(&slack, &channel("C2")).await.unwrap();
     let update = SlackArgs::new().arg("channel", "C3");
     let other: Value = slack
-        .call(&installation(), Method::ChatUpdate, &update)
+        .call(&installation(), SlackMethod::ChatUpdate, &update)
         .await
         .unwrap();
     assert_eq!(other["ok"], true);
@@ -490,7 +490,7 @@ fn error_codes_are_classified() {
         ("a_code_of_next_year", true, true, false),
         ("unknown_error", true, true, false),
     ] {
-        let error = SlackError::rejection(Method::ChatPostMessage, code);
+        let error = SlackError::rejection(SlackMethod::ChatPostMessage, code);
         let classified = (
             error.is_unknown_code(),
             error.is_ambiguous(),

@@ -1,7 +1,7 @@
 //! `users.info` and `team.info`.
 
 use super::response::{lenient, text};
-use super::{Method, Slack, SlackArgs, SlackError};
+use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::unicode_hygiene::is_invisible;
@@ -98,7 +98,9 @@ impl Slack {
         let args = SlackArgs::new()
             .arg("user", user.as_str())
             .arg("include_locale", "true");
-        let response: UserResponse = self.call(installation, Method::UsersInfo, &args).await?;
+        let response: UserResponse = self
+            .call(installation, SlackMethod::UsersInfo, &args)
+            .await?;
         Ok(response.user)
     }
 
@@ -116,7 +118,9 @@ impl Slack {
             team: SlackTeam,
         }
         let args = SlackArgs::new().arg("team", team.as_str());
-        let response: TeamResponse = self.call(installation, Method::TeamInfo, &args).await?;
+        let response: TeamResponse = self
+            .call(installation, SlackMethod::TeamInfo, &args)
+            .await?;
         Ok(response.team)
     }
 }

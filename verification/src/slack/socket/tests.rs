@@ -2,7 +2,7 @@
 
 use super::connect::{ConnectError, SlackSocket, SocketConnector, websocket};
 use super::{EnvelopeAck, EnvelopeHandler, SocketMode, SocketState, SocketStopReason};
-use crate::slack::api::{Method, Slack, SlackError};
+use crate::slack::api::{Slack, SlackError, SlackMethod};
 use crate::slack::fake::{FakeReply, FakeSlack};
 use crate::slack::tokens::BotToken;
 use async_trait::async_trait;
@@ -364,14 +364,14 @@ async fn reconnects_are_backed_off() {
 #[tokio::test(start_paused = true)]
 async fn rejected_token_is_reported_and_retried_later() {
     let mut rig = fixture();
-    let rejection = SlackError::rejection(Method::AppsConnectionsOpen, "invalid_auth");
+    let rejection = SlackError::rejection(SlackMethod::AppsConnectionsOpen, "invalid_auth");
     *rig.connector.error.lock().unwrap() = Some(rejection);
     let mut states = rig.client.state();
     let is_rejected = |state: &SocketState| matches!(state, SocketState::Rejected(_));
     let state = states.wait_for(is_rejected).await.unwrap().clone();
     assert!(format!("{state:?}").contains("app_token_file"), "{state:?}");
     *rig.connector.error.lock().unwrap() = Some(SlackError::RateLimited {
-        method: Method::AppsConnectionsOpen,
+        method: SlackMethod::AppsConnectionsOpen,
         after: Duration::from_secs(200),
     });
     rig.wait_for_state(SocketState::Connecting).await;

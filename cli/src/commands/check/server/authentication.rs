@@ -1,7 +1,7 @@
 //! Authentication checks: ACP requires a bearer token with the exact scope on every call.
 
 use super::check_result::{CheckFailure, CheckOutcome, Checks};
-use super::http_client::{CheckClient, Identity};
+use super::http_client::{CheckClient, RequestIdentity};
 use super::response::ServerResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,7 +18,7 @@ const CALL: &str =
 
 pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
     out.group("authentication");
-    let refused = probe.post_as(Identity::Anonymous, CALL).await;
+    let refused = probe.post_as(RequestIdentity::Anonymous, CALL).await;
     let found = refused
         .as_ref()
         .map_err(Clone::clone)
@@ -42,7 +42,7 @@ pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
         ("another scheme", "Basic YTpi".to_owned()),
     ];
     for (name, header) in forged {
-        let answer = probe.post_as(Identity::Header(&header), CALL).await;
+        let answer = probe.post_as(RequestIdentity::Header(&header), CALL).await;
         let found = answer
             .as_ref()
             .map_err(Clone::clone)
@@ -120,7 +120,7 @@ async fn query_token_is_ignored(probe: &CheckClient) -> CheckOutcome {
             .append_pair("access_token", token.expose());
     }
     let request = probe
-        .request(Method::POST, url, Identity::Anonymous)
+        .request(Method::POST, url, RequestIdentity::Anonymous)
         .header(header::CONTENT_TYPE, "application/json")
         .body(CALL);
     is_unauthenticated(&probe.send(request).await?)
@@ -134,7 +134,9 @@ async fn missing_scope_is_refused(probe: &CheckClient) -> CheckOutcome {
         ));
     };
     let header = format!("Bearer {}", token.expose());
-    let answer = probe.post_as(Identity::Header(&header), CALL).await?;
+    let answer = probe
+        .post_as(RequestIdentity::Header(&header), CALL)
+        .await?;
     let reply = answer.refused_with(&[codes::INSUFFICIENT_SCOPE])?;
     let error = answer.error()?;
     let required = error
@@ -156,7 +158,10 @@ async fn missing_scope_is_refused(probe: &CheckClient) -> CheckOutcome {
 
 async fn resource_metadata(probe: &CheckClient) -> CheckOutcome {
     let answer = probe
-        .get("/.well-known/oauth-protected-resource", Identity::Anonymous)
+        .get(
+            "/.well-known/oauth-protected-resource",
+            RequestIdentity::Anonymous,
+        )
         .await?;
     if answer.status != StatusCode::OK {
         return Err(CheckFailure::warning(

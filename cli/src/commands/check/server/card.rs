@@ -1,7 +1,7 @@
 //! Agent card checks, according to its schema.
 
 use super::check_result::{CheckFailure, CheckOutcome, Checks};
-use super::http_client::{CheckClient, Identity};
+use super::http_client::{CheckClient, RequestIdentity};
 use http::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;
@@ -40,7 +40,7 @@ pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
 
 async fn fetch(probe: &CheckClient) -> Result<Map<String, Value>, CheckFailure> {
     let answer = probe
-        .get("/.well-known/agent.json", Identity::Anonymous)
+        .get("/.well-known/agent.json", RequestIdentity::Anonymous)
         .await?;
     if answer.status != StatusCode::OK {
         return Err(CheckFailure::violation(format!(

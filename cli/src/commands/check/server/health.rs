@@ -1,7 +1,7 @@
 //! Health endpoints for operators and load balancers.
 
 use super::check_result::{CheckFailure, CheckOutcome, Checks};
-use super::http_client::{CheckClient, Identity};
+use super::http_client::{CheckClient, RequestIdentity};
 use http::StatusCode;
 
 const HEALTH: &str = "ACP §1";
@@ -23,7 +23,7 @@ pub(super) async fn check(probe: &CheckClient, out: &mut Checks) {
 /// Checks that one of these paths responds without a token.
 async fn any_responds(probe: &CheckClient, paths: &[&str]) -> CheckOutcome {
     for path in paths {
-        match probe.get(path, Identity::Anonymous).await?.status {
+        match probe.get(path, RequestIdentity::Anonymous).await?.status {
             StatusCode::OK => return Ok((*path).to_owned()),
             StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(CheckFailure::violation(format!(

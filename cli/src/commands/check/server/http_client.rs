@@ -38,7 +38,7 @@ pub(super) struct CheckClient {
 
 /// Identity of a request.
 #[derive(Clone, Copy)]
-pub(super) enum Identity<'a> {
+pub(super) enum RequestIdentity<'a> {
     /// The token with all available scopes, or no token if there is none.
     Caller,
     Anonymous,
@@ -69,12 +69,12 @@ impl CheckClient {
         &self,
         body: impl Into<Bytes>,
     ) -> Result<ServerResponse, CheckFailure> {
-        self.post_as(Identity::Caller, body).await
+        self.post_as(RequestIdentity::Caller, body).await
     }
 
     pub(super) async fn post_as(
         &self,
-        who: Identity<'_>,
+        who: RequestIdentity<'_>,
         body: impl Into<Bytes>,
     ) -> Result<ServerResponse, CheckFailure> {
         let request = self
@@ -83,7 +83,7 @@ impl CheckClient {
             .body(body.into());
         let answer = self.send(request).await?;
         match who {
-            Identity::Caller => self.skip_if_scope_missing(answer),
+            RequestIdentity::Caller => self.skip_if_scope_missing(answer),
             _ => Ok(answer),
         }
     }
@@ -133,12 +133,12 @@ impl CheckClient {
     pub(super) async fn get(
         &self,
         path: &str,
-        who: Identity<'_>,
+        who: RequestIdentity<'_>,
     ) -> Result<ServerResponse, CheckFailure> {
         let request = self.request(Method::GET, self.url_for(path), who);
         let answer = self.send(request).await?;
         match who {
-            Identity::Caller => self.skip_if_scope_missing(answer),
+            RequestIdentity::Caller => self.skip_if_scope_missing(answer),
             _ => Ok(answer),
         }
     }
@@ -154,12 +154,17 @@ impl CheckClient {
         url
     }
 
-    pub(super) fn request(&self, method: Method, url: Url, who: Identity<'_>) -> RequestBuilder {
+    pub(super) fn request(
+        &self,
+        method: Method,
+        url: Url,
+        who: RequestIdentity<'_>,
+    ) -> RequestBuilder {
         let request = self.http.request(method, url).timeout(self.timeout);
         let value = match (who, &self.token) {
-            (Identity::Header(value), _) => value.to_owned(),
-            (Identity::Caller, Some(token)) => format!("Bearer {}", token.expose()),
-            (Identity::Caller, None) | (Identity::Anonymous, _) => return request,
+            (RequestIdentity::Header(value), _) => value.to_owned(),
+            (RequestIdentity::Caller, Some(token)) => format!("Bearer {}", token.expose()),
+            (RequestIdentity::Caller, None) | (RequestIdentity::Anonymous, _) => return request,
         };
         match HeaderValue::from_str(&value) {
             Ok(mut value) => {
@@ -190,7 +195,7 @@ impl CheckClient {
         after: Option<u64>,
     ) -> Result<reqwest::Response, CheckFailure> {
         let mut request = self
-            .request(Method::GET, self.url_for(path), Identity::Caller)
+            .request(Method::GET, self.url_for(path), RequestIdentity::Caller)
             .header(header::ACCEPT, "text/event-stream");
         if let Some(after) = after {
             request = request.header("last-event-id", after);

@@ -3,7 +3,7 @@
 use super::assertions::{string, timestamp};
 use super::check_result::{CheckFailure, CheckOutcome, Checks};
 use super::events::SseReader;
-use super::http_client::{CheckClient, Identity};
+use super::http_client::{CheckClient, RequestIdentity};
 use super::tasks::{create_task, succeeded, task_id};
 use http::StatusCode;
 use interzone_jsonrpc::ErrorCode;
@@ -257,7 +257,7 @@ async fn task_is_watched(probe: &CheckClient) -> CheckOutcome {
 async fn watch_requires_token(probe: &CheckClient) -> CheckOutcome {
     let id = new_stream(probe).await?;
     let path = format!("/streams/{id}/events");
-    let answer = probe.get(&path, Identity::Anonymous).await?;
+    let answer = probe.get(&path, RequestIdentity::Anonymous).await?;
     match answer.status {
         StatusCode::UNAUTHORIZED => {}
         StatusCode::NOT_FOUND => return Err(CheckFailure::skipped(NO_SSE)),
@@ -269,7 +269,7 @@ async fn watch_requires_token(probe: &CheckClient) -> CheckOutcome {
         }
     }
     let path = "/streams/interzone-check-unknown-id/events";
-    match probe.get(path, Identity::Caller).await?.status {
+    match probe.get(path, RequestIdentity::Caller).await?.status {
         StatusCode::NOT_FOUND => Ok("HTTP 401 without one, 404 for an unknown stream".to_owned()),
         status => Err(CheckFailure::violation(format!(
             "HTTP {} for an unknown stream",

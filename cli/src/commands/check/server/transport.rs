@@ -1,7 +1,7 @@
 //! The transport: TLS, HTTP methods, media types and sizes.
 
 use super::check_result::{CheckFailure, CheckOutcome, Checks};
-use super::http_client::{CheckClient, Identity};
+use super::http_client::{CheckClient, RequestIdentity};
 use super::raw_socket::RawSocket;
 use super::response::ServerResponse;
 use http::{StatusCode, header};
@@ -83,7 +83,11 @@ fn printable_type(kind: &str) -> String {
 
 async fn charset(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
+        .request(
+            Method::POST,
+            probe.endpoint.clone(),
+            RequestIdentity::Caller,
+        )
         .header(header::CONTENT_TYPE, "application/json; charset=utf-8")
         .body(ANY_CALL);
     let answer = probe.send(request).await?;
@@ -99,7 +103,7 @@ async fn charset(probe: &CheckClient) -> CheckOutcome {
 async fn other_methods(probe: &CheckClient) -> CheckOutcome {
     for method in [Method::GET, Method::PUT, Method::DELETE] {
         let name = method.as_str().to_owned();
-        let request = probe.request(method, probe.endpoint.clone(), Identity::Caller);
+        let request = probe.request(method, probe.endpoint.clone(), RequestIdentity::Caller);
         let answer = probe.send(request).await?;
         refused(&answer, &name, StatusCode::METHOD_NOT_ALLOWED)?;
     }
@@ -108,7 +112,11 @@ async fn other_methods(probe: &CheckClient) -> CheckOutcome {
 
 async fn media_type(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
+        .request(
+            Method::POST,
+            probe.endpoint.clone(),
+            RequestIdentity::Caller,
+        )
         .header(header::CONTENT_TYPE, "text/plain")
         .body(ANY_CALL);
     let answer = probe.send(request).await?;
@@ -135,7 +143,11 @@ fn refused(answer: &ServerResponse, what: &str, wanted: StatusCode) -> Result<()
 
 async fn correlation(probe: &CheckClient) -> CheckOutcome {
     let request = probe
-        .request(Method::POST, probe.endpoint.clone(), Identity::Caller)
+        .request(
+            Method::POST,
+            probe.endpoint.clone(),
+            RequestIdentity::Caller,
+        )
         .header(header::CONTENT_TYPE, "application/json")
         .header("x-correlation-id", "interzone-check-1")
         .body(ANY_CALL);

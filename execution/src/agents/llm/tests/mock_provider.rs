@@ -11,7 +11,7 @@ use url::Url;
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub(super) struct RecordedRequest {
+pub(super) struct ProviderRequest {
     pub(super) request_line: String,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Value,
@@ -117,7 +117,7 @@ impl ScriptedResponse {
 /// The mock provider.
 pub(super) struct MockProvider {
     port: u16,
-    requests: Arc<Mutex<Vec<RecordedRequest>>>,
+    requests: Arc<Mutex<Vec<ProviderRequest>>>,
     disconnects: watch::Receiver<usize>,
     request_count: watch::Receiver<usize>,
     task: JoinHandle<()>,
@@ -164,7 +164,7 @@ impl MockProvider {
             .unwrap()
     }
 
-    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+    pub(super) fn requests(&self) -> Vec<ProviderRequest> {
         self.requests.lock().unwrap().clone()
     }
 
@@ -195,7 +195,7 @@ impl MockProvider {
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> RecordedRequest {
+async fn read_request(stream: &mut TcpStream) -> ProviderRequest {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -218,7 +218,7 @@ async fn read_request(stream: &mut TcpStream) -> RecordedRequest {
     let got = body.len();
     body.resize(length, 0);
     stream.read_exact(&mut body[got..]).await.unwrap();
-    RecordedRequest {
+    ProviderRequest {
         request_line: line,
         headers,
         body: serde_json::from_slice(&body).unwrap(),

@@ -4,7 +4,7 @@
 use super::super::peers::{newer_node, node_modules, peer_path};
 use super::super::within_timeout;
 use super::super::zone_process::ZoneProcess;
-use super::place::{BOT_TOKEN, DONE, Node, Plan, SIGNING_SECRET};
+use super::fixture::{BOT_TOKEN, DONE, SIGNING_SECRET, SlackTestBuilder, VerificationProcess};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
@@ -20,7 +20,7 @@ struct Emulator {
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     /// The emulator's only human user, and that user's DM with the bot.
-    person: String,
+    user: String,
     dm: String,
     api: String,
     _child: Child,
@@ -40,14 +40,14 @@ impl Emulator {
         let mut emulator = Self {
             input: child.stdin.take().unwrap(),
             lines: BufReader::new(child.stdout.take().unwrap()).lines(),
-            person: String::new(),
+            user: String::new(),
             dm: String::new(),
             api: String::new(),
             _child: child,
         };
-        let startup = emulator.line().await;
+        let startup = emulator.read_line().await;
         let field = |name: &str| startup[name].as_str().unwrap().to_owned();
-        (emulator.person, emulator.dm) = (field("user"), field("dm"));
+        (emulator.user, emulator.dm) = (field("user"), field("dm"));
         emulator.api = field("api");
         assert_eq!(
             (startup["team"].as_str(), field("general").as_str()),
@@ -56,7 +56,7 @@ impl Emulator {
         emulator
     }
 
-    async fn line(&mut self) -> Value {
+    async fn read_line(&mut self) -> Value {
         let line = within_timeout("a line from the emulator", self.lines.next_line()).await;
         let line = line.unwrap().expect("the emulator exited");
         let response: Value = serde_json::from_str(&line).unwrap();
@@ -64,14 +64,16 @@ impl Emulator {
         response
     }
 
-    async fn tell(&mut self, command: Value) -> Value {
+    async fn send_command(&mut self, command: Value) -> Value {
         let line = format!("{command}\n");
         self.input.write_all(line.as_bytes()).await.unwrap();
-        self.line().await
+        self.read_line().await
     }
 
     async fn post(&mut self, channel: &str, text: &str) -> String {
-        let posted = self.tell(json!({"post": text, "channel": channel})).await;
+        let posted = self
+            .send_command(json!({"post": text, "channel": channel}))
+            .await;
         posted["ts"].as_str().unwrap().to_owned()
     }
 
@@ -79,10 +81,10 @@ impl Emulator {
     async fn ask(&mut self, channel: &str, text: &str) -> Vec<Value> {
         let ts = self.post(channel, text).await;
         let command = json!({"marked": DONE, "channel": channel, "thread": ts});
-        let Value::Array(mut thread) = self.tell(command).await else {
+        let Value::Array(mut thread) = self.send_command(command).await else {
             panic!("the thread is not an array");
         };
-        assert_eq!(thread.remove(0)["user"], self.person.as_str());
+        assert_eq!(thread.remove(0)["user"], self.user.as_str());
         for message in &thread {
             assert_eq!(message["user"], BOT, "{message}");
             assert_eq!(message["thread_ts"], ts.as_str(), "{message}");
@@ -92,22 +94,22 @@ impl Emulator {
 }
 
 /// Both zones and the emulator. Fields are dropped in this order, the Execution Zone last.
-struct There {
-    _nodes: Vec<Node>,
+struct EmulatorTest {
+    _nodes: Vec<VerificationProcess>,
     emulator: Emulator,
     _execution: ZoneProcess,
 }
 
-async fn start(builder: Plan) -> There {
+async fn start(builder: SlackTestBuilder) -> EmulatorTest {
     let builder = builder
         .set("policy.teams", vec![TEAM])
         .set("slack.auto_reply_channels", vec![GENERAL]);
-    let (launcher, execution) = builder.ground().await;
+    let (launcher, execution) = builder.prepare().await;
     let mut emulator = Emulator::start(&launcher.folder.join("ca.pem")).await;
-    let nodes = launcher.nodes(&execution, &emulator.api).await;
+    let nodes = launcher.start_nodes(&execution, &emulator.api).await;
     let events = format!("{}/slack/events", nodes[0].url);
-    emulator.tell(json!({"events": events})).await;
-    There {
+    emulator.send_command(json!({"events": events})).await;
+    EmulatorTest {
         _nodes: nodes,
         emulator,
         _execution: execution,
@@ -115,8 +117,8 @@ async fn start(builder: Plan) -> There {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_answered_in_its_thread_once_and_its_file_comes() {
-    let mut test = start(Plan::new().set("policy.users", vec!["*"])).await;
+async fn question_is_answered_once_in_its_thread_with_its_file() {
+    let mut test = start(SlackTestBuilder::new().set("policy.users", vec!["*"])).await;
     let slack = &mut test.emulator;
     let dm = slack.dm.clone();
     let replies = slack.ask(&dm, "echo hello").await;
@@ -144,13 +146,17 @@ async fn a_question_is_answered_in_its_thread_once_and_its_file_comes() {
         files[0]["name"].as_str().unwrap().ends_with(".csv"),
         "{files:#?}"
     );
-    let file = slack.tell(json!({"file": files[0]["id"]})).await;
+    let file = slack.send_command(json!({"file": files[0]["id"]})).await;
     assert_eq!(file["status"], 200);
     assert!(file["text"].as_str().unwrap().starts_with("a,b"), "{file}");
 
-    let notices = slack.tell(json!({"whispers": 0})).await;
-    assert_eq!(notices, json!([]), "the bot's own messages are no questions");
-    let deliveries = slack.tell(json!({"deliveries": true})).await;
+    let notices = slack.send_command(json!({"whispers": 0})).await;
+    assert_eq!(
+        notices,
+        json!([]),
+        "the bot's own messages are no questions"
+    );
+    let deliveries = slack.send_command(json!({"deliveries": true})).await;
     let deliveries = deliveries.as_array().unwrap();
     assert!(
         deliveries.iter().all(|one| one[1] == 200),
@@ -159,26 +165,26 @@ async fn a_question_is_answered_in_its_thread_once_and_its_file_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_ask_is_told_alone() {
-    let mut test = start(Plan::new()).await;
+async fn unlisted_user_gets_an_ephemeral_notice() {
+    let mut test = start(SlackTestBuilder::new()).await;
     let slack = &mut test.emulator;
     slack.post(GENERAL, "echo hello").await;
-    let notices = slack.tell(json!({"whispers": 1})).await;
+    let notices = slack.send_command(json!({"whispers": 1})).await;
     assert_eq!(notices.as_array().unwrap().len(), 1, "{notices}");
-    assert_eq!(notices[0]["user"], slack.person.as_str());
+    assert_eq!(notices[0]["user"], slack.user.as_str());
     let text = notices[0]["text"].as_str().unwrap();
     assert!(text.contains("not allowed"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_signed_for_another_body_is_not_believed() {
-    let mut test = start(Plan::new().set("policy.users", vec!["*"])).await;
+async fn event_signed_for_another_body_is_rejected() {
+    let mut test = start(SlackTestBuilder::new().set("policy.users", vec!["*"])).await;
     let slack = &mut test.emulator;
     let dm = slack.dm.clone();
     slack.ask(&dm, "echo hello").await;
-    slack.tell(json!({"tamper": true})).await;
+    slack.send_command(json!({"tamper": true})).await;
     slack.post(&dm, "echo this never").await;
-    let deliveries = slack.tell(json!({"deliveries": true})).await;
+    let deliveries = slack.send_command(json!({"deliveries": true})).await;
     assert_eq!(
         deliveries.as_array().unwrap().last().unwrap(),
         &json!(["message", 401])

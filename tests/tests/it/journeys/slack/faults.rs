@@ -3,7 +3,10 @@
 
 use super::super::peers::{peer_path, python};
 use super::super::zone_process::ZoneBuilder;
-use super::place::{BOT_TOKEN, DONE, FAILED, Place, Plan, SIGNING_SECRET, answers, calls, has};
+use super::fixture::{
+    BOT_TOKEN, DONE, FAILED, SIGNING_SECRET, SlackTest, SlackTestBuilder, answers, format_calls,
+    has_reaction,
+};
 use hmac::{Hmac, KeyInit, Mac};
 use interzone_playground::{EventFault, FaultTiming, FileShare, seed};
 use serde_json::json;
@@ -11,20 +14,23 @@ use sha2::Sha256;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Configures the Execution Zone with an agent that returns its input.
-fn mirrored(setup: ZoneBuilder) -> ZoneBuilder {
+fn use_mirror_agent(setup: ZoneBuilder) -> ZoneBuilder {
     let command = vec![
         python(),
-        peer_path("mirror.py").to_str().unwrap().to_owned(),
+        peer_path("report_input_agent.py")
+            .to_str()
+            .unwrap()
+            .to_owned(),
     ];
     setup.with_worker().set_worker("command", command)
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    since.as_secs()
+fn unix_time() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    elapsed.as_secs()
 }
 
-fn signature(secret: &str, timestamp: &str, body: &str) -> String {
+fn sign_body(secret: &str, timestamp: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
     mac.update(format!("v0:{timestamp}:{body}").as_bytes());
     let digest = mac.finalize().into_bytes();
@@ -33,7 +39,7 @@ fn signature(secret: &str, timestamp: &str, body: &str) -> String {
 }
 
 /// Posts an event body with these headers and returns the HTTP status.
-async fn sent(test: &Place, body: &str, headers: &[(&str, &str)]) -> u16 {
+async fn post_event(test: &SlackTest, body: &str, headers: &[(&str, &str)]) -> u16 {
     let url = format!("{}/slack/events", test.nodes[0].url);
     let mut request = test.execution.http.post(url).body(body.to_owned());
     request = request.header("content-type", "application/json");
@@ -43,72 +49,91 @@ async fn sent(test: &Place, body: &str, headers: &[(&str, &str)]) -> u16 {
     request.send().await.unwrap().status().as_u16()
 }
 
-fn event(text: &str) -> String {
-    let ts = format!("{}.000100", now());
+fn event_body(text: &str) -> String {
+    let ts = format!("{}.000100", unix_time());
     json!({"type": "event_callback", "team_id": seed::TEAM, "api_app_id": seed::APP, "event_id": format!("Ev{text}"),
-        "event_time": now(), "event": {"type": "message", "channel_type": "im", "channel": seed::DM_ALEX,
+        "event_time": unix_time(), "event": {"type": "message", "channel_type": "im", "channel": seed::DM_ALEX,
         "user": seed::ALEX, "text": format!("echo {text}"), "ts": ts}})
     .to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_1_what_is_not_signed_is_refused_whatever_is_left_out() {
-    let test = Plan::new().start().await;
-    let body = event("forged");
-    let fresh = now().to_string();
-    let stale = (now() - 301).to_string();
-    let future = (now() + 360).to_string();
-    let good = signature(SIGNING_SECRET, &fresh, &body);
+async fn fault_1_request_without_valid_signature_is_rejected() {
+    let test = SlackTestBuilder::new().start().await;
+    let body = event_body("forged");
+    let fresh = unix_time().to_string();
+    let stale = (unix_time() - 301).to_string();
+    let future = (unix_time() + 360).to_string();
+    let good = sign_body(SIGNING_SECRET, &fresh, &body);
     let (wrong_secret, wrong_body) = (
-        signature("another secret", &fresh, &body),
-        signature(SIGNING_SECRET, &fresh, &format!("{body} ")),
+        sign_body("another secret", &fresh, &body),
+        sign_body(SIGNING_SECRET, &fresh, &format!("{body} ")),
     );
     let (stale_signature, future_signature) = (
-        signature(SIGNING_SECRET, &stale, &body),
-        signature(SIGNING_SECRET, &future, &body),
+        sign_body(SIGNING_SECRET, &stale, &body),
+        sign_body(SIGNING_SECRET, &future, &body),
     );
-    let (time, sign) = ("x-slack-request-timestamp", "x-slack-signature");
+    let (timestamp, signature) = ("x-slack-request-timestamp", "x-slack-signature");
     for headers in [
         &[][..],
-        &[(time, fresh.as_str())],
-        &[(sign, good.as_str())],
-        &[(time, ""), (sign, good.as_str())],
-        &[(time, "soon"), (sign, good.as_str())],
-        &[(time, fresh.as_str()), (sign, "")],
-        &[(time, fresh.as_str()), (sign, "v0=")],
+        &[(timestamp, fresh.as_str())],
+        &[(signature, good.as_str())],
+        &[(timestamp, ""), (signature, good.as_str())],
+        &[(timestamp, "soon"), (signature, good.as_str())],
+        &[(timestamp, fresh.as_str()), (signature, "")],
+        &[(timestamp, fresh.as_str()), (signature, "v0=")],
         &[
-            (time, fresh.as_str()),
-            (sign, good.trim_start_matches("v0=")),
+            (timestamp, fresh.as_str()),
+            (signature, good.trim_start_matches("v0=")),
         ],
-        &[(time, fresh.as_str()), (sign, wrong_secret.as_str())],
-        &[(time, fresh.as_str()), (sign, wrong_body.as_str())],
-        &[(time, stale.as_str()), (sign, stale_signature.as_str())],
-        &[(time, future.as_str()), (sign, future_signature.as_str())],
+        &[
+            (timestamp, fresh.as_str()),
+            (signature, wrong_secret.as_str()),
+        ],
+        &[
+            (timestamp, fresh.as_str()),
+            (signature, wrong_body.as_str()),
+        ],
+        &[
+            (timestamp, stale.as_str()),
+            (signature, stale_signature.as_str()),
+        ],
+        &[
+            (timestamp, future.as_str()),
+            (signature, future_signature.as_str()),
+        ],
     ] {
-        assert_eq!(sent(&test, &body, headers).await, 401, "{headers:?}");
+        assert_eq!(post_event(&test, &body, headers).await, 401, "{headers:?}");
     }
-    let mut calls = test.slack.inspect(calls);
+    let mut calls = test.slack.inspect(format_calls);
     calls.retain(|call| !call.starts_with("api.test"));
     assert!(calls.is_empty(), "no API call follows: {calls:?}");
-    let headers = [(time, fresh.as_str()), (sign, good.as_str())];
-    assert_eq!(sent(&test, &body, &headers).await, 200, "valid signature");
+    let headers = [(timestamp, fresh.as_str()), (signature, good.as_str())];
+    assert_eq!(
+        post_event(&test, &body, &headers).await,
+        200,
+        "valid signature"
+    );
     let challenge = json!({"type": "url_verification", "challenge": "c"}).to_string();
-    assert_eq!(sent(&test, &challenge, &[]).await, 401, "unsigned challenge");
+    assert_eq!(
+        post_event(&test, &challenge, &[]).await,
+        401,
+        "unsigned challenge"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_2_an_empty_or_missing_list_lets_nobody_in() {
+async fn fault_2_empty_or_missing_allow_list_rejects_all_users() {
     for builder in [
-        Plan::new().without("policy"),
-        Plan::new().set("policy.users", toml::Value::Array(Vec::new())),
-        Plan::new().set("policy.teams", vec!["T0OTHER"]),
+        SlackTestBuilder::new().without_section("policy"),
+        SlackTestBuilder::new().set("policy.users", toml::Value::Array(Vec::new())),
+        SlackTestBuilder::new().set("policy.teams", vec!["T0OTHER"]),
     ] {
         let test = builder.start().await;
-        test
-            .slack
+        test.slack
             .post(seed::ALEX, seed::DM_ALEX, "echo hello?")
             .unwrap();
-        let notice = test.whispered(seed::ALEX).await.displayed_text();
+        let notice = test.wait_for_ephemeral(seed::ALEX).await.displayed_text();
         assert!(notice.contains("not allowed"), "{notice}");
         let message_count = test
             .slack
@@ -118,39 +143,40 @@ async fn fault_2_an_empty_or_missing_list_lets_nobody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_3_slack_is_answered_before_slack_is_asked_anything() {
-    let test = Plan::new().start().await;
+async fn fault_3_event_is_acknowledged_before_any_api_call() {
+    let test = SlackTestBuilder::new().start().await;
     // The very first API call hangs; the acknowledgement must not wait for it.
     let mut gate = test
         .slack
         .faults()
         .break_point(None, 0, FaultTiming::Before);
-    test
-        .slack
+    test.slack
         .post(seed::ALEX, seed::DM_ALEX, "echo quick")
         .unwrap();
-    assert!(gate.wait_reached(super::place::PATIENCE).await.is_some());
-    test
-        .wait("the acknowledgement", |workspace| {
-            let mut all = workspace.deliveries();
-            all.any(|one| one.outcome == "ok").then_some(())
-        })
-        .await;
+    assert!(
+        gate.wait_reached(super::fixture::WAIT_TIMEOUT)
+            .await
+            .is_some()
+    );
+    test.wait("the acknowledgement", |workspace| {
+        let mut all = workspace.deliveries();
+        all.any(|one| one.outcome == "ok").then_some(())
+    })
+    .await;
     gate.open();
-    // Slack's rate limit delays the answer and refuses no user.
+    // Slack's rate limit delays the answer and rejects no user.
     test.slack.faults().rate_limit("users.info", 1, 2);
     let thread = test.ask(seed::HANA, seed::DM_HANA, "echo later").await;
     assert_eq!(answers(&thread), ["later"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_4_a_refusal_is_an_acknowledgement_to_slack_and_a_word_to_the_user() {
-    let test = Plan::new().start().await;
-    test
-        .slack
+async fn fault_4_rejected_event_is_acknowledged_and_user_notified() {
+    let test = SlackTestBuilder::new().start().await;
+    test.slack
         .post(seed::MALLORY, seed::DM_MALLORY, "echo me too")
         .unwrap();
-    let notice = test.whispered(seed::MALLORY).await;
+    let notice = test.wait_for_ephemeral(seed::MALLORY).await;
     assert!(!notice.displayed_text().is_empty());
     let deliveries = test
         .slack
@@ -162,8 +188,8 @@ async fn fault_4_a_refusal_is_an_acknowledgement_to_slack_and_a_word_to_the_user
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_5_a_question_is_charged_once_and_chatter_is_free() {
-    let test = Plan::new()
+async fn fault_5_question_is_charged_once_other_messages_are_free() {
+    let test = SlackTestBuilder::new()
         .set("policy.requests_per_minute", 2)
         .start()
         .await;
@@ -173,8 +199,7 @@ async fn fault_5_a_question_is_charged_once_and_chatter_is_free() {
     });
     // Messages without a question: they cause no user lookup and no charge.
     for _ in 0..5 {
-        test
-            .slack
+        test.slack
             .post(seed::ALEX, seed::GENERAL, "good morning")
             .unwrap();
     }
@@ -191,33 +216,32 @@ async fn fault_5_a_question_is_charged_once_and_chatter_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_6_a_delivery_that_was_not_kept_is_not_a_duplicate_when_it_comes_again() {
-    let mut test = Plan::new()
+async fn fault_6_redelivery_of_an_unstored_event_is_no_duplicate() {
+    let mut test = SlackTestBuilder::new()
         .slack(|slack| slack.retry_delays = vec![Duration::from_millis(100); 600])
         .start()
         .await;
-    // Killed before the event could be stored, then restarted.
+    // The zone is killed before it can store the event, then restarted.
     test.nodes[0].kill();
     let ts = test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo once")
         .unwrap();
-    test
-        .wait("a failed delivery", |workspace| {
-            workspace
-                .deliveries()
-                .any(|one| one.outcome != "ok")
-                .then_some(())
-        })
-        .await;
-    test.nodes[0].begin().await;
-    let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+    test.wait("a failed delivery", |workspace| {
+        workspace
+            .deliveries()
+            .any(|one| one.outcome != "ok")
+            .then_some(())
+    })
+    .await;
+    test.nodes[0].start().await;
+    let thread = test.wait_for_reaction(seed::DM_ALEX, &ts, DONE).await;
     assert_eq!(answers(&thread), ["once"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_7_a_mention_where_every_message_is_answered_is_answered_once() {
-    let test = Plan::new()
+async fn fault_7_mention_in_auto_reply_channel_is_answered_once() {
+    let test = SlackTestBuilder::new()
         .set("slack.auto_reply_channels", vec![seed::GENERAL])
         .start()
         .await;
@@ -225,9 +249,7 @@ async fn fault_7_a_mention_where_every_message_is_answered_is_answered_once() {
         .ask(seed::ALEX, seed::GENERAL, "@interzone echo once")
         .await;
     assert_eq!(answers(&thread), ["once"]);
-    let thread = test
-        .ask(seed::ALEX, seed::GENERAL, "echo no mention")
-        .await;
+    let thread = test.ask(seed::ALEX, seed::GENERAL, "echo no mention").await;
     assert_eq!(answers(&thread), ["no mention"]);
     let calls = test.slack.inspect(|workspace| {
         let calls = workspace.calls_of("chat.startStream").len();
@@ -237,8 +259,8 @@ async fn fault_7_a_mention_where_every_message_is_answered_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_8_shared_files_arrive_stubs_and_broadcasts_too() {
-    let test = Plan::new().start().await;
+async fn fault_8_shared_files_stubs_and_broadcasts_are_answered() {
+    let test = SlackTestBuilder::new().start().await;
     for is_stub in [false, true] {
         let ts = test
             .slack
@@ -253,7 +275,7 @@ async fn fault_8_shared_files_arrive_stubs_and_broadcasts_too() {
                 ..FileShare::default()
             })
             .unwrap();
-        let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+        let thread = test.wait_for_reaction(seed::DM_ALEX, &ts, DONE).await;
         let reply = answers(&thread).join("\n");
         assert!(
             reply.contains("notes.txt") && reply.contains("first line"),
@@ -268,7 +290,7 @@ async fn fault_8_shared_files_arrive_stubs_and_broadcasts_too() {
         .slack
         .broadcast(seed::ALEX, seed::GENERAL, &parent, "@interzone echo to all")
         .unwrap();
-    test.marked(seed::GENERAL, &ts, DONE).await;
+    test.wait_for_reaction(seed::GENERAL, &ts, DONE).await;
     assert_eq!(
         answers(&test.slack.thread(seed::GENERAL, &parent)),
         ["to all"]
@@ -276,8 +298,8 @@ async fn fault_8_shared_files_arrive_stubs_and_broadcasts_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_9_direct_messages_and_private_channels_pass_the_existence_check() {
-    let test = Plan::new().start().await;
+async fn fault_9_dms_and_private_channels_pass_existence_check() {
+    let test = SlackTestBuilder::new().start().await;
     for (channel, text) in [
         (seed::DM_HANA, "echo x"),
         (seed::PLANS, "@interzone echo x"),
@@ -299,8 +321,11 @@ async fn fault_9_direct_messages_and_private_channels_pass_the_existence_check()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
-    let test = Plan::new().execution(mirrored).start().await;
+async fn fault_10_context_has_newest_thread_messages_with_authors() {
+    let test = SlackTestBuilder::new()
+        .execution(use_mirror_agent)
+        .start()
+        .await;
     let parent = test
         .slack
         .post(seed::HANA, seed::GENERAL, "the beginning")
@@ -311,8 +336,7 @@ async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
         } else {
             seed::ALEX
         };
-        test
-            .slack
+        test.slack
             .reply(user, seed::GENERAL, &parent, &format!("remark {number}"))
             .unwrap();
     }
@@ -320,7 +344,7 @@ async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
         .slack
         .reply(seed::ALEX, seed::GENERAL, &parent, "@interzone summary")
         .unwrap();
-    test.marked(seed::GENERAL, &ts, DONE).await;
+    test.wait_for_reaction(seed::GENERAL, &ts, DONE).await;
     let reply = answers(&test.slack.thread(seed::GENERAL, &parent)).join("");
     assert!(reply.contains("remark 59"), "the newest: {reply}");
     assert!(reply.contains("remark 45"), "{reply}");
@@ -332,15 +356,25 @@ async fn fault_10_the_newest_of_a_long_thread_go_along_with_who_said_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_11_a_long_answer_is_few_messages_cut_at_paragraphs() {
-    let test = Plan::new().execution(mirrored).start().await;
+async fn fault_11_long_answer_is_split_at_paragraphs() {
+    let test = SlackTestBuilder::new()
+        .execution(use_mirror_agent)
+        .start()
+        .await;
     for (text, max_messages) in [("long 8000", 1), ("long 30000", 3), ("長文 30000", 3)] {
         let thread = test.ask(seed::ALEX, seed::DM_ALEX, text).await;
         let replies = answers(&thread);
-        assert!(replies.len() <= max_messages, "{text}: {} messages", replies.len());
+        assert!(
+            replies.len() <= max_messages,
+            "{text}: {} messages",
+            replies.len()
+        );
         let total_chars: usize = replies.iter().map(|text| text.chars().count()).sum();
         let length: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-        assert!(total_chars > length - 200, "{text}: text is missing, {total_chars}");
+        assert!(
+            total_chars > length - 200,
+            "{text}: text is missing, {total_chars}"
+        );
         for piece in &replies {
             let end = piece.trim_end().chars().next_back().unwrap();
             assert!(
@@ -352,8 +386,8 @@ async fn fault_11_a_long_answer_is_few_messages_cut_at_paragraphs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_12_ordinary_words_are_no_attack() {
-    let test = Plan::new().start().await;
+async fn fault_12_harmless_text_is_not_blocked() {
+    let test = SlackTestBuilder::new().start().await;
     for text in [
         "echo please contact me as soon as possible",
         "echo how do I override a CSS rule?",
@@ -365,8 +399,11 @@ async fn fault_12_ordinary_words_are_no_attack() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_13_slacks_token_stays_in_one_process() {
-    let test = Plan::new().execution(mirrored).start().await;
+async fn fault_13_bot_token_stays_in_the_verification_zone() {
+    let test = SlackTestBuilder::new()
+        .execution(use_mirror_agent)
+        .start()
+        .await;
     let thread = test
         .ask(seed::ALEX, seed::DM_ALEX, "what do you have?")
         .await;
@@ -388,8 +425,11 @@ async fn fault_13_slacks_token_stays_in_one_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_14_an_answer_whose_receipt_was_lost_is_not_posted_again() {
-    let test = Plan::new().execution(mirrored).start().await;
+async fn fault_14_answer_with_lost_response_is_not_posted_twice() {
+    let test = SlackTestBuilder::new()
+        .execution(use_mirror_agent)
+        .start()
+        .await;
     let faults = test.slack.faults();
     for method in [
         "chat.startStream",
@@ -412,43 +452,53 @@ async fn fault_14_an_answer_whose_receipt_was_lost_is_not_posted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_15_a_slow_slack_holds_nobody_up() {
-    let test = Plan::new().start().await;
+async fn fault_15_slow_slack_call_does_not_block_other_questions() {
+    let test = SlackTestBuilder::new().start().await;
     let faults = test.slack.faults();
     let mut gate = faults.break_point(Some("users.info"), 0, FaultTiming::Before);
-    test
-        .slack
+    test.slack
         .post(seed::HANA, seed::DM_HANA, "echo slow")
         .unwrap();
-    assert!(gate.wait_reached(super::place::PATIENCE).await.is_some());
+    assert!(
+        gate.wait_reached(super::fixture::WAIT_TIMEOUT)
+            .await
+            .is_some()
+    );
     let url = format!("{}/healthz", test.nodes[0].url);
     let health = super::super::within_timeout("health", test.execution.http.get(url).send()).await;
     assert_eq!(health.unwrap().status(), 200);
     let thread = test.ask(seed::ALEX, seed::DM_ALEX, "echo quick").await;
-    assert_eq!(answers(&thread), ["quick"], "others are answered meanwhile");
+    assert_eq!(
+        answers(&thread),
+        ["quick"],
+        "other users are answered meanwhile"
+    );
     gate.open();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_16_failure_and_success_look_different_and_markdown_is_no_debris() {
-    let test = Plan::new().start().await;
+async fn fault_16_failure_is_marked_and_markdown_is_converted() {
+    let test = SlackTestBuilder::new().start().await;
     let ts = test
         .slack
         .post(seed::HANA, seed::DM_HANA, "fail now")
         .unwrap();
-    let thread = test.marked(seed::DM_HANA, &ts, FAILED).await;
-    assert!(!has(&thread[0], DONE));
+    let thread = test.wait_for_reaction(seed::DM_HANA, &ts, FAILED).await;
+    assert!(!has_reaction(&thread[0], DONE));
     let reply = answers(&thread).join("");
     assert!(
-        reply.chars()
-            .any(|sign| matches!(sign, '\u{3041}'..='\u{30ff}')),
+        reply
+            .chars()
+            .any(|letter| matches!(letter, '\u{3041}'..='\u{30ff}')),
         "{reply}"
     );
     drop(test);
 
-    let test = Plan::new().execution(mirrored).start().await;
-    test
-        .slack
+    let test = SlackTestBuilder::new()
+        .execution(use_mirror_agent)
+        .start()
+        .await;
+    test.slack
         .faults()
         .reject("chat.startStream", "unknown_method", u32::MAX);
     let thread = test.ask(seed::ALEX, seed::DM_ALEX, "markdown").await;
@@ -462,8 +512,8 @@ async fn fault_16_failure_and_success_look_different_and_markdown_is_no_debris()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_17_a_file_that_is_too_large_is_not_even_fetched() {
-    let test = Plan::new().start().await;
+async fn fault_17_too_large_file_is_not_downloaded() {
+    let test = SlackTestBuilder::new().start().await;
     let ts = test
         .slack
         .upload(&FileShare {
@@ -474,12 +524,11 @@ async fn fault_17_a_file_that_is_too_large_is_not_even_fetched() {
             ..FileShare::default()
         })
         .unwrap();
-    test
-        .wait("the done or failed emoji", |workspace| {
-            let question = workspace.message(seed::DM_ALEX, &ts)?;
-            (has(question, DONE) || has(question, FAILED)).then_some(())
-        })
-        .await;
+    test.wait("the done or failed emoji", |workspace| {
+        let question = workspace.message(seed::DM_ALEX, &ts)?;
+        (has_reaction(question, DONE) || has_reaction(question, FAILED)).then_some(())
+    })
+    .await;
     let reply = answers(&test.slack.thread(seed::DM_ALEX, &ts)).join("\n");
     assert!(
         reply.contains("huge.csv") && reply.contains("too large"),
@@ -492,8 +541,8 @@ async fn fault_17_a_file_that_is_too_large_is_not_even_fetched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_18_an_attachment_that_is_left_out_is_told() {
-    let test = Plan::new().start().await;
+async fn fault_18_omitted_attachment_is_reported() {
+    let test = SlackTestBuilder::new().start().await;
     let files = (1..=6).map(|number| (format!("part{number}.txt"), b"text".to_vec().into()));
     let ts = test
         .slack
@@ -505,29 +554,29 @@ async fn fault_18_an_attachment_that_is_left_out_is_told() {
             ..FileShare::default()
         })
         .unwrap();
-    let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+    let thread = test.wait_for_reaction(seed::DM_ALEX, &ts, DONE).await;
     let reply = answers(&thread).join("\n");
     assert!(
         reply.contains("part6.txt") && reply.contains("more than 5"),
         "{reply}"
     );
     // A link into a channel that the user cannot see adds none of its content.
-    let hidden = test
+    let secret_ts = test
         .slack
         .post(seed::MALLORY, seed::SECRET, "the secret of the team")
         .unwrap();
     let link = format!(
         "echo see https://playground.slack.com/archives/{}/p{}",
         seed::SECRET,
-        hidden.replace('.', "")
+        secret_ts.replace('.', "")
     );
     let thread = test.ask(seed::ALEX, seed::DM_ALEX, &link).await;
     assert!(!answers(&thread).join("").contains("secret of the team"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fault_19_long_work_is_waited_for_and_holds_nothing_up() {
-    let test = Plan::new()
+async fn fault_19_long_task_does_not_block_other_questions() {
+    let test = SlackTestBuilder::new()
         .execution(|setup| setup.set("execution.sync_budget", "1s"))
         .start()
         .await;
@@ -537,6 +586,6 @@ async fn fault_19_long_work_is_waited_for_and_holds_nothing_up() {
         .unwrap();
     let thread = test.ask(seed::HANA, seed::DM_HANA, "echo meanwhile").await;
     assert_eq!(answers(&thread), ["meanwhile"]);
-    let thread = test.marked(seed::DM_ALEX, &slow, DONE).await;
+    let thread = test.wait_for_reaction(seed::DM_ALEX, &slow, DONE).await;
     assert_eq!(answers(&thread).len(), 1, "{thread:#?}");
 }

@@ -1,39 +1,39 @@
 // The composer: text, files, Enter and input methods. The caller decides where a message is sent.
 
-import { element, size } from "/draw.js";
-import { word } from "/words.js";
+import { element, formatSize } from "/message.js";
+import { translate } from "/texts.js";
 
-/** Makes a form a composer. `send(text, files)` sends; its error is shown. */
-export function composer(form, send, failed) {
+/** Makes a form a composer. `send(text, files)` sends a message; `onError` is called if that fails. */
+export function initComposer(form, send, onError) {
   const input = form.querySelector("textarea");
   const picked = [];
   const list = form.querySelector(".picked");
-  const chooser = form.querySelector(".file");
-  const button = form.querySelector(".send");
+  const fileInput = form.querySelector(".file");
+  const sendButton = form.querySelector(".send");
 
-  const refresh = () => {
+  const update = () => {
     input.style.height = "auto";
     // A hidden element has no height yet.
     if (input.scrollHeight) input.style.height = `${input.scrollHeight}px`;
-    button.disabled = !input.value.trim() && !picked.length;
+    sendButton.disabled = !input.value.trim() && !picked.length;
     list.hidden = !picked.length;
-    list.replaceChildren(...picked.map((file, at) => {
-      const remove = element("button", { text: "✕", label: word("remove", file.name) });
+    list.replaceChildren(...picked.map((file, index) => {
+      const remove = element("button", { text: "✕", label: translate("remove", file.name) });
       remove.type = "button";
       remove.onclick = () => {
-        picked.splice(at, 1);
-        refresh();
+        picked.splice(index, 1);
+        update();
         input.focus();
       };
       const name = element("span", { className: "name", text: file.name });
-      return element("li", {}, name, element("small", { text: size(file.size) }), remove);
+      return element("li", {}, name, element("small", { text: formatSize(file.size) }), remove);
     }));
   };
-  const add = (files) => {
+  const addFiles = (files) => {
     picked.push(...files);
-    refresh();
+    update();
   };
-  input.addEventListener("input", refresh);
+  input.addEventListener("input", update);
   input.addEventListener("keydown", (event) => {
     // Enter that confirms an input method's candidate does not send.
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
@@ -45,30 +45,30 @@ export function composer(form, send, failed) {
     const files = [...(event.clipboardData?.files ?? [])];
     if (files.length) {
       event.preventDefault();
-      add(files);
+      addFiles(files);
     }
   });
   const pane = form.closest(".pane");
   pane.addEventListener("dragover", (event) => {
     event.preventDefault();
-    form.classList.add("over");
+    form.classList.add("dragover");
   });
-  pane.addEventListener("dragleave", () => form.classList.remove("over"));
+  pane.addEventListener("dragleave", () => form.classList.remove("dragover"));
   pane.addEventListener("drop", (event) => {
     event.preventDefault();
-    form.classList.remove("over");
-    add([...event.dataTransfer.files]);
+    form.classList.remove("dragover");
+    addFiles([...event.dataTransfer.files]);
     input.focus();
   });
-  form.querySelector(".attach").onclick = () => chooser.click();
-  chooser.onchange = () => {
-    add([...chooser.files]);
-    chooser.value = "";
+  form.querySelector(".attach").onclick = () => fileInput.click();
+  fileInput.onchange = () => {
+    addFiles([...fileInput.files]);
+    fileInput.value = "";
     input.focus();
   };
   form.querySelector(".mention").onclick = () => {
     input.setRangeText("@interzone ", input.selectionStart, input.selectionEnd, "end");
-    refresh();
+    update();
     input.focus();
   };
   form.addEventListener("submit", async (event) => {
@@ -77,16 +77,16 @@ export function composer(form, send, failed) {
     const files = picked.splice(0);
     if (!text && !files.length) return;
     input.value = "";
-    refresh();
+    update();
     try {
       await send(text, files);
     } catch (error) {
       // Restores the text and files if sending failed.
       if (!input.value) input.value = text;
       picked.unshift(...files);
-      refresh();
-      failed(error);
+      update();
+      onError(error);
     }
   });
-  refresh();
+  update();
 }

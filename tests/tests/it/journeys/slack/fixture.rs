@@ -18,7 +18,7 @@ pub(crate) const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 /// Bot token, which must not leak.
 pub(crate) const BOT_TOKEN: &str = "xoxb-0000-the-real-thing";
 /// Timeout of every wait in the workspace.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Emoji that the bot puts on a question.
 pub(crate) const RECEIVED: &str = "eyes";
@@ -27,7 +27,7 @@ pub(crate) const FAILED: &str = "x";
 pub(crate) const STOPPED: &str = "octagonal_sign";
 
 /// Builder of a [`SlackTest`].
-pub(crate) struct Plan {
+pub(crate) struct SlackTestBuilder {
     /// Config of the Verification Zones.
     config: toml::Table,
     store: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     execution: ZoneBuilder,
 }
 
-impl Plan {
+impl SlackTestBuilder {
     pub(crate) fn new() -> Self {
         let config = r#"
             [verification]
@@ -90,7 +90,7 @@ impl Plan {
     }
 
     /// Removes a section from the config of the Verification Zones.
-    pub(crate) fn without(mut self, section: &str) -> Self {
+    pub(crate) fn without_section(mut self, section: &str) -> Self {
         self.config.remove(section);
         self
     }
@@ -113,15 +113,15 @@ impl Plan {
         self
     }
 
-    pub(crate) async fn start(self) -> Place {
-        let (launcher, execution) = self.ground().await;
+    pub(crate) async fn start(self) -> SlackTest {
+        let (launcher, execution) = self.prepare().await;
         let options = PlaygroundOptions {
             trust: TrustRoots::system_and_files(&[launcher.folder.join("ca.pem")]).unwrap(),
             ..launcher.slack.clone()
         };
         let slack = Playground::start(options).await.unwrap();
-        let nodes = launcher.nodes(&execution, &slack.api_url()).await;
-        let test = Place {
+        let nodes = launcher.start_nodes(&execution, &slack.api_url()).await;
+        let test = SlackTest {
             nodes,
             slack,
             execution,
@@ -133,12 +133,12 @@ impl Plan {
     }
 
     /// Starts the Execution Zone and prepares all that the Verification Zones need to start.
-    pub(crate) async fn ground(self) -> (Ground, ZoneProcess) {
+    pub(crate) async fn prepare(self) -> (VerificationLauncher, ZoneProcess) {
         let execution = self.execution.start().await;
         let folder = execution.env.folder.path().to_owned();
         let added = Command::new(binary())
             .args(["client", "add", "--id", "verification"])
-            .args(["--name", "the other zone", "--secret-file", "secret.txt"])
+            .args(["--name", "Verification Zone", "--secret-file", "secret.txt"])
             .arg("--config")
             .arg(&execution.config)
             .current_dir(&folder)
@@ -150,7 +150,7 @@ impl Plan {
         fs::write(folder.join("app.txt"), self.slack.app_token.expose()).unwrap();
         fs::write(folder.join("client.txt"), self.slack.client_secret.expose()).unwrap();
         fs::write(folder.join("token.key"), "5a".repeat(32)).unwrap();
-        let launcher = Ground {
+        let launcher = VerificationLauncher {
             folder,
             config: self.config,
             store: self.store,
@@ -162,7 +162,7 @@ impl Plan {
 }
 
 /// Launcher of the Verification Zones.
-pub(crate) struct Ground {
+pub(crate) struct VerificationLauncher {
     pub(crate) folder: PathBuf,
     config: toml::Table,
     store: Option<String>,
@@ -170,13 +170,17 @@ pub(crate) struct Ground {
     slack: PlaygroundOptions,
 }
 
-impl Ground {
+impl VerificationLauncher {
     fn is_socket(&self) -> bool {
         self.slack.mode == DeliveryMode::Socket
     }
 
     /// Starts the Verification Zones against the Slack API at this URL.
-    pub(crate) async fn nodes(&self, execution: &ZoneProcess, api: &str) -> Vec<Node> {
+    pub(crate) async fn start_nodes(
+        &self,
+        execution: &ZoneProcess,
+        api: &str,
+    ) -> Vec<VerificationProcess> {
         let mut nodes = Vec::new();
         for number in 0..self.count {
             let port = free_port();
@@ -207,13 +211,13 @@ impl Ground {
             }
             let file = self.folder.join(format!("verification-{number}.toml"));
             fs::write(&file, config.to_string()).unwrap();
-            let mut node = Node {
+            let mut node = VerificationProcess {
                 url,
                 config: file,
                 folder: self.folder.clone(),
                 process: None,
             };
-            node.begin().await;
+            node.start().await;
             nodes.push(node);
         }
         nodes
@@ -234,16 +238,16 @@ fn merge(config: &mut toml::Table, more: toml::Table) {
 }
 
 /// Process of a Verification Zone.
-pub(crate) struct Node {
+pub(crate) struct VerificationProcess {
     pub(crate) url: String,
     pub(crate) config: PathBuf,
     folder: PathBuf,
     process: Option<ServerProcess>,
 }
 
-impl Node {
+impl VerificationProcess {
     /// Starts or restarts the process.
-    pub(crate) async fn begin(&mut self) {
+    pub(crate) async fn start(&mut self) {
         assert!(self.process.is_none(), "the zone is already running");
         let (process, ready) = ServerProcess::start("verification", &self.config, &self.folder);
         self.process = Some(process);
@@ -267,9 +271,12 @@ impl Node {
         let mut process = self.process.take().unwrap();
         let pid = process.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-        assert!(sent.success(), "the signal was sent");
+        assert!(sent.success(), "kill -TERM failed");
         let ended = tokio::task::spawn_blocking(move || process.child.wait().unwrap());
-        within_timeout("the zone to exit", ended).await.unwrap().success()
+        within_timeout("the zone to exit", ended)
+            .await
+            .unwrap()
+            .success()
     }
 
     /// Returns everything printed so far.
@@ -281,14 +288,14 @@ impl Node {
 }
 
 /// Both zones and the Slack playground, running.
-pub(crate) struct Place {
-    // Dropped first, so that the Verification Zones do not see their peers go.
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct SlackTest {
+    // Dropped first, so that the Verification Zones stop before their peers.
+    pub(crate) nodes: Vec<VerificationProcess>,
     pub(crate) slack: Playground,
     pub(crate) execution: ZoneProcess,
 }
 
-impl Place {
+impl SlackTest {
     /// Directs Slack's events and interactions to this node from now on.
     pub(crate) fn send_to(&self, node: usize) {
         let url = &self.nodes[node].url;
@@ -301,25 +308,25 @@ impl Place {
 
     /// Waits until `find` returns a value from the workspace.
     pub(crate) async fn wait<T>(&self, what: &str, find: impl FnMut(&Workspace) -> Option<T>) -> T {
-        match self.slack.wait_for(PATIENCE, find).await {
+        match self.slack.wait_for(WAIT_TIMEOUT, find).await {
             Some(found) => found,
             None => panic!(
                 "timed out: {what}; API calls: {:#?}, deliveries: {:#?}",
-                self.slack.inspect(calls),
-                self.slack.inspect(delivered)
+                self.slack.inspect(format_calls),
+                self.slack.inspect(format_deliveries)
             ),
         }
     }
 
     /// Waits until a question has this emoji of the bot, and returns the thread.
-    pub(crate) async fn marked(
+    pub(crate) async fn wait_for_reaction(
         &self,
         channel: &str,
         ts: &str,
         emoji: &str,
     ) -> Vec<PlaygroundMessage> {
         self.wait(&format!("{emoji} on the question"), |workspace| {
-            has(workspace.message(channel, ts)?, emoji).then_some(())
+            has_reaction(workspace.message(channel, ts)?, emoji).then_some(())
         })
         .await;
         self.slack.thread(channel, ts)
@@ -333,13 +340,14 @@ impl Place {
         text: &str,
     ) -> Vec<PlaygroundMessage> {
         let ts = self.slack.post(user, channel, text).unwrap();
-        self.marked(channel, &ts, DONE).await
+        self.wait_for_reaction(channel, &ts, DONE).await
     }
 
     /// Waits for an ephemeral message to this user.
-    pub(crate) async fn whispered(&self, user: &str) -> PlaygroundMessage {
+    pub(crate) async fn wait_for_ephemeral(&self, user: &str) -> PlaygroundMessage {
         self.wait("an ephemeral message", |workspace| {
-            let for_user = |message: &&PlaygroundMessage| message.visible_to.as_deref() == Some(user);
+            let for_user =
+                |message: &&PlaygroundMessage| message.visible_to.as_deref() == Some(user);
             workspace.ephemerals().find(for_user).cloned()
         })
         .await
@@ -347,7 +355,7 @@ impl Place {
 }
 
 /// Returns true if a message has this emoji of the bot.
-pub(crate) fn has(message: &PlaygroundMessage, emoji: &str) -> bool {
+pub(crate) fn has_reaction(message: &PlaygroundMessage, emoji: &str) -> bool {
     let mut reactions = message.reactions.iter();
     reactions.any(|one| one.name == emoji && one.users.iter().any(|user| user == "U0INTERZONE"))
 }
@@ -361,7 +369,7 @@ pub(crate) fn answers(thread: &[PlaygroundMessage]) -> Vec<String> {
 }
 
 /// Formats the deliveries so far, one line each.
-fn delivered(workspace: &Workspace) -> Vec<String> {
+fn format_deliveries(workspace: &Workspace) -> Vec<String> {
     let line = |one: &interzone_playground::EventDelivery| {
         format!(
             "{} {} {} {:?}",
@@ -372,7 +380,7 @@ fn delivered(workspace: &Workspace) -> Vec<String> {
 }
 
 /// Formats the API calls so far, one line each.
-pub(crate) fn calls(workspace: &Workspace) -> Vec<String> {
+pub(crate) fn format_calls(workspace: &Workspace) -> Vec<String> {
     let line = |call: &interzone_playground::ApiCall| format!("{} {}", call.method, call.outcome);
     workspace.calls().map(line).collect()
 }

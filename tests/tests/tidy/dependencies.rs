@@ -77,7 +77,7 @@ const TRANSPORT_AND_STORAGE_BUT_TOKIO: &[&str] = TRANSPORT_AND_STORAGE.split_at(
 /// External crates that only a few crates may use. A name that ends in `*` is a prefix.
 const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
     ("axum", &["edge", "execution", "verification", "playground"]),
-    // Many crates for one signature; only the tests compare ours with theirs.
+    // AWS's crates have many dependencies for one signature; only tests compare our signature with theirs.
     ("aws-*", &[]),
     ("rusqlite", &["wal", "store"]),
     ("tokio-postgres", &["store"]),
@@ -122,10 +122,10 @@ fn read_metadata(manifest: &Path) -> Vec<CrateManifest> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("cargo answers in JSON");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    list(&answer["packages"])
+    list(&metadata["packages"])
         .iter()
         .map(|package| CrateManifest {
             name: text(&package["manifest_path"])
@@ -173,23 +173,23 @@ pub(crate) fn misplaced_external_crates(member: &CrateManifest) -> Vec<String> {
             .find(|(krate, _)| *krate == name)
             .map(|(_, list)| *list)
     };
-    let outside = member
+    let external = member
         .uses
         .iter()
         .filter(|(used, dev)| !dev && !used.starts_with("interzone-"));
-    let broken = outside.filter(|(used, _)| {
+    let misplaced = external.filter(|(used, _)| {
         let is_restricted = RESTRICTED_EXTERNAL.iter().any(|(krate, crates)| {
-            let same = match krate.strip_suffix('*') {
+            let is_match = match krate.strip_suffix('*') {
                 Some(start) => used.starts_with(start) && !used.starts_with(AWS_TLS_PREFIX),
                 None => krate == used,
             };
-            same && !listed(crates, name) && !listed(TEST_CRATES, name)
+            is_match && !listed(crates, name) && !listed(TEST_CRATES, name)
         });
         is_restricted
             || list_for(ALLOWED_EXTERNAL).is_some_and(|only| !listed(only, used))
             || list_for(FORBIDDEN_EXTERNAL).is_some_and(|never| listed(never, used))
     });
-    broken
+    misplaced
         .map(|(used, _)| format!("`{name}` uses `{used}`"))
         .collect()
 }
@@ -265,7 +265,7 @@ pub(crate) fn table_as_map(allowed: DependencyTable<'_>) -> BTreeMap<String, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prove::{assert_breaks, assert_passes};
+    use crate::rule_assertions::{assert_breaks, assert_passes};
 
     fn member(name: &str, uses: &[&str], dev: bool) -> CrateManifest {
         let uses = uses.iter().map(|used| ((*used).to_owned(), dev)).collect();
@@ -289,7 +289,7 @@ mod tests {
         check("hub", "interzone-jsonrpc", 1);
         check("execution", "interzone-store", 1);
         check("playground", "interzone-protocol", 1);
-        check("drawer", "serde", 1);
+        check("unlisted", "serde", 1);
     }
 
     #[test]

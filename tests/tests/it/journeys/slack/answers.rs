@@ -1,13 +1,13 @@
 //! Questions, files, buttons and feedback in Slack, and the answers that users get.
 
-use super::place::{DONE, FAILED, Plan, RECEIVED, STOPPED, answers, has};
+use super::fixture::{DONE, FAILED, RECEIVED, STOPPED, SlackTestBuilder, answers, has_reaction};
 use interzone_playground::{DeliveryMode, FileShare, seed};
 use serde_json::Value;
 use std::process::Command;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mention_is_answered_in_its_thread_once_and_as_it_grows() {
-    let test = Plan::new().start().await;
+async fn mention_is_answered_once_by_a_stream_in_its_thread() {
+    let test = SlackTestBuilder::new().start().await;
     let thread = test
         .ask(seed::ALEX, seed::GENERAL, "@interzone stream 200")
         .await;
@@ -25,12 +25,11 @@ async fn a_mention_is_answered_in_its_thread_once_and_as_it_grows() {
             .starts_with("one word after another"),
         "{answer:#?}"
     );
-    test
-        .wait("the received emoji to be removed", |workspace| {
-            let question = workspace.message(seed::GENERAL, &thread[0].ts)?;
-            (!has(question, RECEIVED)).then_some(())
-        })
-        .await;
+    test.wait("the received emoji to be removed", |workspace| {
+        let question = workspace.message(seed::GENERAL, &thread[0].ts)?;
+        (!has_reaction(question, RECEIVED)).then_some(())
+    })
+    .await;
     let (started, appended) = test.slack.inspect(|workspace| {
         (
             workspace.calls_of("chat.startStream").len(),
@@ -38,12 +37,15 @@ async fn a_mention_is_answered_in_its_thread_once_and_as_it_grows() {
         )
     });
     assert_eq!(started, 1, "one stream");
-    assert!(appended >= 1, "text was appended while the task ran: {appended}");
+    assert!(
+        appended >= 1,
+        "text was appended while the task ran: {appended}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_streams_are_refused_one_post_is_edited() {
-    let test = Plan::new().start().await;
+async fn answer_without_streaming_support_edits_one_message() {
+    let test = SlackTestBuilder::new().start().await;
     let faults = test.slack.faults();
     faults.reject("chat.startStream", "unknown_method", u32::MAX);
     faults.reject("assistant.threads.setStatus", "unknown_method", u32::MAX);
@@ -58,8 +60,8 @@ async fn where_streams_are_refused_one_post_is_edited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_comes_with_the_answer_and_can_be_opened() {
-    let test = Plan::new().start().await;
+async fn generated_file_is_posted_with_the_answer() {
+    let test = SlackTestBuilder::new().start().await;
     let thread = test
         .ask(seed::ALEX, seed::GENERAL, "@interzone file csv a,b")
         .await;
@@ -77,8 +79,8 @@ async fn a_file_comes_with_the_answer_and_can_be_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_somebody_shares_is_read() {
-    let test = Plan::new().start().await;
+async fn shared_file_is_read_by_the_agent() {
+    let test = SlackTestBuilder::new().start().await;
     for is_stub in [false, true] {
         let upload = FileShare {
             user: seed::HANA,
@@ -92,7 +94,7 @@ async fn a_file_that_somebody_shares_is_read() {
             is_stub,
         };
         let ts = test.slack.upload(&upload).unwrap();
-        let thread = test.marked(seed::DM_HANA, &ts, DONE).await;
+        let thread = test.wait_for_reaction(seed::DM_HANA, &ts, DONE).await;
         let reply = answers(&thread).join("\n");
         assert!(reply.contains("売上.csv"), "stub {is_stub}: {reply}");
         assert!(reply.contains("月,金額"), "its first line: {reply}");
@@ -100,8 +102,8 @@ async fn a_file_that_somebody_shares_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stop_button_calls_the_task_off() {
-    let test = Plan::new().start().await;
+async fn stop_button_cancels_the_task() {
+    let test = SlackTestBuilder::new().start().await;
     let ts = test
         .slack
         .post(seed::ALEX, seed::GENERAL, "@interzone wait 500")
@@ -124,25 +126,23 @@ async fn the_stop_button_calls_the_task_off() {
         visible_to.is_none_or(|user| user == seed::ALEX),
         "only the asking user sees the button"
     );
-    test
-        .slack
+    test.slack
         .press(seed::ALEX, seed::GENERAL, &button, "interzone_stop", None)
         .unwrap();
-    let thread = test.marked(seed::GENERAL, &ts, STOPPED).await;
+    let thread = test.wait_for_reaction(seed::GENERAL, &ts, STOPPED).await;
     let reply = answers(&thread).join("\n");
     assert!(reply.contains("Stopped."), "{reply}");
-    assert!(!has(&thread[0], DONE) && !has(&thread[0], FAILED));
+    assert!(!has_reaction(&thread[0], DONE) && !has_reaction(&thread[0], FAILED));
 
     // The Execution Zone received the cancellation.
-    test
-        .execution
+    test.execution
         .wait_for_log(r#""method":"cancel_task""#)
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_think_of_an_answer_reaches_the_operator() {
-    let test = Plan::new().start().await;
+async fn feedback_buttons_store_feedback_for_the_operator() {
+    let test = SlackTestBuilder::new().start().await;
     let thread = test
         .ask(seed::ALEX, seed::DM_ALEX, "echo good or bad")
         .await;
@@ -168,13 +168,12 @@ async fn what_people_think_of_an_answer_reaches_the_operator() {
             Some(value),
         );
         pressed.unwrap();
-        test
-            .wait("the press to be delivered", |workspace| {
-                let mut all = workspace.deliveries();
-                let arrived = all.rfind(|one| one.kind == "block_actions")?;
-                (arrived.outcome == "ok").then_some(())
-            })
-            .await;
+        test.wait("the press to be delivered", |workspace| {
+            let mut all = workspace.deliveries();
+            let delivery = all.rfind(|one| one.kind == "block_actions")?;
+            (delivery.outcome == "ok").then_some(())
+        })
+        .await;
     }
     let run_feedback = |_: ()| {
         let output = Command::new(super::super::zone_process::binary())
@@ -196,9 +195,9 @@ async fn what_people_think_of_an_answer_reaches_the_operator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_works_over_a_socket_too_and_the_socket_heals() {
+async fn socket_mode_answers_again_after_disconnect() {
     use interzone_playground::DisconnectReason;
-    let test = Plan::new()
+    let test = SlackTestBuilder::new()
         .slack(|slack| slack.mode = DeliveryMode::Socket)
         .start()
         .await;
@@ -214,17 +213,17 @@ async fn it_works_over_a_socket_too_and_the_socket_heals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_fails_is_said_so_in_the_askers_language() {
-    let test = Plan::new().start().await;
+async fn failed_task_is_reported_in_the_users_language() {
+    let test = SlackTestBuilder::new().start().await;
     for (user, channel, message) in [
         (seed::HANA, seed::DM_HANA, "エラーが発生しました"),
         (seed::ALEX, seed::DM_ALEX, "Something went wrong"),
     ] {
         let ts = test.slack.post(user, channel, "fail on purpose").unwrap();
-        let thread = test.marked(channel, &ts, FAILED).await;
+        let thread = test.wait_for_reaction(channel, &ts, FAILED).await;
         let reply = answers(&thread).join("\n");
         assert!(reply.contains(message), "{reply}");
         assert!(!reply.contains("-32"), "no JSON-RPC error code: {reply}");
-        assert!(!has(&thread[0], DONE), "no success emoji");
+        assert!(!has_reaction(&thread[0], DONE), "no success emoji");
     }
 }

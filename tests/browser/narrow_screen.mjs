@@ -1,20 +1,20 @@
-// The page on a narrow screen, in the dark and in Japanese: all of it is there, and nothing sticks out.
+// Playground on a narrow screen, with the dark theme and in Japanese: everything is reachable, and nothing overflows.
 
 import assert from "node:assert/strict";
-import { journey } from "./visit.mjs";
+import { runTest } from "./harness.mjs";
 
-await journey(async ({ said, open, look }) => {
-  const page = await open(said.chat, { width: 360, height: 740, dark: true, language: "ja-JP" });
+await runTest(async ({ startup, open, checkPage }) => {
+  const page = await open(startup.chat, { width: 360, height: 740, dark: true, language: "ja-JP" });
   await page.locator("html[lang=ja]").waitFor();
   await page.locator("#ideas button").first().waitFor();
-  await fits(page);
-  await look(page, "playground-narrow-first");
+  await assertFits(page);
+  await checkPage(page, "playground-narrow-first");
 
-  // The channels, by keyboard, and back.
+  // Open and close the channel list by keyboard.
   await page.locator("#menu").focus();
   await page.keyboard.press("Enter");
   await page.locator("#sidebar :focus").waitFor();
-  await look(page, "playground-narrow-menu");
+  await checkPage(page, "playground-narrow-menu");
   await page.keyboard.press("Escape");
   await page.locator("#menu:focus").waitFor();
   await page.locator("#sidebar").waitFor({ state: "hidden" });
@@ -23,21 +23,21 @@ await journey(async ({ said, open, look }) => {
   await page.locator("#main-input").press("Enter");
   await page.locator("#thread-list .preview table").waitFor();
   await page.locator("#thread-list").getByRole("button", { name: "役に立った", exact: true }).waitFor();
-  assert.ok(await page.locator("#main").evaluate((node) => node.inert), "what is covered is out of reach");
-  await fits(page);
-  await look(page, "playground-narrow");
+  assert.ok(await page.locator("#main").evaluate((node) => node.inert), "the covered pane can still get the focus");
+  await assertFits(page);
+  await checkPage(page, "playground-narrow");
   await page.locator("#thread-input").fill("wait 60");
   await page.locator("#thread-input").press("Enter");
   await page.locator("#halt").waitFor();
-  await fits(page);
-  await look(page, "playground-narrow-working");
+  await assertFits(page);
+  await checkPage(page, "playground-narrow-working");
   await page.locator("#close").click();
   await page.locator("#main-list .under").waitFor();
   assert.ok(!(await page.locator("#main").evaluate((node) => node.inert)));
 });
 
-/** Nothing makes the page wider than the screen. */
-async function fits(page) {
-  const [wide, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  assert.ok(wide <= screen, `${wide} > ${screen}`);
+/** Asserts that the page is not wider than the screen. */
+async function assertFits(page) {
+  const [width, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(width <= screen, `${width} > ${screen}`);
 }

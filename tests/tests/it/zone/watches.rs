@@ -1,4 +1,4 @@
-//! Watching by SSE and by WebSocket: without a gap, without repetition, and only what is one's own.
+//! Watches over SSE and WebSocket: order, resumption, authorization and limits.
 
 use super::{SseReader, ZoneFixture, ZoneFixtureOptions, completed, user_message};
 use bytes::Bytes;
@@ -17,23 +17,26 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
-async fn kinds(events: SseReader) -> Vec<String> {
-    let all = events.remaining().await;
-    let kind = |sent: &super::SseNotification| {
-        let event = sent.params["event"].as_str().unwrap_or(&sent.method);
-        let id = sent.id.map_or("-".to_owned(), |id| id.to_string());
+/// Collects the event ids and kinds of a watch.
+async fn collect_kinds(events: SseReader) -> Vec<String> {
+    let all = events.collect_remaining().await;
+    let kind = |notification: &super::SseNotification| {
+        let event = notification.params["event"]
+            .as_str()
+            .unwrap_or(&notification.method);
+        let id = notification.id.map_or("-".to_owned(), |id| id.to_string());
         format!("{id} {event}")
     };
     all.iter().map(kind).collect()
 }
 
 #[tokio::test]
-async fn a_task_is_watched_from_its_beginning_to_its_end() {
+async fn task_watch_is_complete_and_can_be_resumed() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let path = format!("/tasks/{id}/events");
-    let live = tokio::spawn(kinds(world.watch(&path, &token, None).await));
+    let live = tokio::spawn(collect_kinds(world.watch(&path, &token, None).await));
     let (run, turn) = world.claim_run().await;
     run.status("thinking").await.unwrap();
     let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "r").with_part(Part::text("x"));
@@ -49,17 +52,17 @@ async fn a_task_is_watched_from_its_beginning_to_its_end() {
         "6 COMPLETED",
     ];
     assert_eq!(live.await.unwrap(), all);
-    // Whoever comes back after any event gets what follows, once.
+    // A watch resumed after any event gets the following events once.
     for (after, from) in [(0, 0), (1, 1), (3, 3), (5, 5), (6, 7), (99, 7)] {
-        let again = world.watch(&path, &token, Some(after)).await;
-        assert_eq!(kinds(again).await, all[from..], "after {after}");
+        let resumed = world.watch(&path, &token, Some(after)).await;
+        assert_eq!(collect_kinds(resumed).await, all[from..], "after {after}");
     }
     let by_query = world.watch(&format!("{path}?after=4"), &token, None).await;
-    assert_eq!(kinds(by_query).await, all[4..]);
+    assert_eq!(collect_kinds(by_query).await, all[4..]);
 }
 
 #[tokio::test]
-async fn notifications_carry_what_they_are_about() {
+async fn task_events_contain_the_state_at_their_time() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
@@ -77,16 +80,21 @@ async fn notifications_carry_what_they_are_about() {
     let all = world
         .watch(&format!("/tasks/{id}/events"), &token, None)
         .await
-        .remaining()
+        .collect_remaining()
         .await;
-    for sent in &all {
-        assert_eq!(sent.params["taskId"], *id);
-        assert!(sent.params["timestamp"].as_str().unwrap().ends_with('Z'));
+    for notification in &all {
+        assert_eq!(notification.params["taskId"], *id);
+        assert!(
+            notification.params["timestamp"]
+                .as_str()
+                .unwrap()
+                .ends_with('Z')
+        );
     }
     let statuses: Vec<&str> = all
         .iter()
-        .filter(|sent| sent.params["event"] == "STATUS_CHANGE")
-        .map(|sent| sent.params["data"]["status"].as_str().unwrap())
+        .filter(|notification| notification.params["event"] == "STATUS_CHANGE")
+        .map(|notification| notification.params["data"]["status"].as_str().unwrap())
         .collect();
     let expected = [
         "SUBMITTED",
@@ -95,10 +103,10 @@ async fn notifications_carry_what_they_are_about() {
         "WORKING",
         "COMPLETED",
     ];
-    assert_eq!(statuses, expected, "each as it was then");
+    assert_eq!(statuses, expected, "each event has the status of its time");
     let question = &all
         .iter()
-        .find(|sent| sent.params["data"]["status"] == "INPUT_REQUIRED");
+        .find(|notification| notification.params["data"]["status"] == "INPUT_REQUIRED");
     let question = &question.unwrap().params["data"]["messages"][0]["parts"][0]["content"];
     assert_eq!(question, "which?");
     let last = &all.last().unwrap().params;
@@ -107,18 +115,18 @@ async fn notifications_carry_what_they_are_about() {
         .result(&token, "tasks.get", json!({"taskId": id}))
         .await["task"]
         .clone();
-    assert_eq!(last["data"], now, "at the end all of it");
+    assert_eq!(last["data"], now, "the last event has the complete task");
 }
 
 #[tokio::test]
-async fn growing_text_is_seen_live_and_once() {
+async fn text_deltas_are_watched_live_and_once() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let path = format!("/tasks/{id}/events");
     let (run, turn) = world.claim_run().await;
     let mut live = world.watch(&path, &token, Some(2)).await;
-    let written = async {
+    let write = async {
         for word in ["one ", "two ", "three"] {
             run.text(word).await.unwrap();
         }
@@ -126,22 +134,22 @@ async fn growing_text_is_seen_live_and_once() {
             .await
             .unwrap();
     };
-    let seen = async {
+    let read = async {
         let mut text = String::new();
-        while let Some(sent) = live.next().await {
-            if sent.method == "interzone.task.text" {
-                assert_eq!(sent.params["offset"], text.len());
-                text += sent.params["delta"].as_str().unwrap();
+        while let Some(notification) = live.next().await {
+            if notification.method == "interzone.task.text" {
+                assert_eq!(notification.params["offset"], text.len());
+                text += notification.params["delta"].as_str().unwrap();
             }
         }
         text
     };
-    let ((), text) = tokio::join!(written, seen);
+    let ((), text) = tokio::join!(write, read);
     assert_eq!(text, "one two three");
 }
 
 #[tokio::test]
-async fn a_stream_is_heard_by_all_who_take_part() {
+async fn participant_watches_chunks_and_stream_state() {
     let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let bob = world.token("bob").await;
@@ -150,7 +158,8 @@ async fn a_stream_is_heard_by_all_who_take_part() {
         .await;
     let id = started["stream"]["streamId"].as_str().unwrap().to_owned();
     let path = format!("/streams/{id}/events");
-    let heard = tokio::spawn(world.watch(&path, &bob, None).await.remaining());
+    let watch = world.watch(&path, &bob, None).await;
+    let notifications = tokio::spawn(watch.collect_remaining());
     for n in 1..=3 {
         let chunk =
             json!({"streamId": id, "chunk": user_message("x"), "sequence": n, "isLast": n == 3});
@@ -163,18 +172,21 @@ async fn a_stream_is_heard_by_all_who_take_part() {
             json!({"streamId": id, "reason": "enough"}),
         )
         .await;
-    let heard = heard.await.unwrap();
-    let lines: Vec<String> = heard
+    let notifications = notifications.await.unwrap();
+    let lines: Vec<String> = notifications
         .iter()
-        .map(|sent| match sent.method.as_str() {
+        .map(|notification| match notification.method.as_str() {
             "stream.chunk" => {
-                let (number, last) = (&sent.params["sequence"], &sent.params["isLast"]);
-                format!("{} chunk {number} {last}", sent.id.unwrap())
+                let (number, last) = (
+                    &notification.params["sequence"],
+                    &notification.params["isLast"],
+                );
+                format!("{} chunk {number} {last}", notification.id.unwrap())
             }
             _ => format!(
                 "{} {}",
-                sent.id.unwrap(),
-                sent.params["status"].as_str().unwrap()
+                notification.id.unwrap(),
+                notification.params["status"].as_str().unwrap()
             ),
         })
         .collect();
@@ -186,11 +198,11 @@ async fn a_stream_is_heard_by_all_who_take_part() {
         "5 CLOSED",
     ];
     assert_eq!(lines, expected);
-    assert_eq!(heard[4].params["reason"], "enough");
+    assert_eq!(notifications[4].params["reason"], "enough");
 }
 
 #[tokio::test]
-async fn only_those_watch_who_may() {
+async fn watch_requires_token_scope_and_ownership() {
     let world = ZoneFixture::new().await;
     let alice = world.token("alice").await;
     let eve = world.token("eve").await;
@@ -198,7 +210,7 @@ async fn only_those_watch_who_may() {
     let task = world.create_task(&alice).await;
     let started = world.result(&alice, "stream.start", json!({})).await;
     let stream = started["stream"]["streamId"].as_str().unwrap();
-    for (path, unknown) in [
+    for (path, not_found) in [
         (format!("/tasks/{task}/events"), codes::TASK_NOT_FOUND),
         (format!("/streams/{stream}/events"), codes::STREAM_NOT_FOUND),
         (format!("/streams/{stream}"), codes::STREAM_NOT_FOUND),
@@ -210,7 +222,7 @@ async fn only_those_watch_who_may() {
                 StatusCode::FORBIDDEN,
                 codes::INSUFFICIENT_SCOPE,
             ),
-            (Some(&eve), StatusCode::NOT_FOUND, unknown),
+            (Some(&eve), StatusCode::NOT_FOUND, not_found),
         ] {
             let (got, headers, body) = world.get(&path, token.map(|token| &**token)).await;
             assert_eq!(got, status, "{path} {body}");
@@ -223,12 +235,12 @@ async fn only_those_watch_who_may() {
     assert_eq!(
         status,
         StatusCode::UPGRADE_REQUIRED,
-        "a socket wants to be one"
+        "a WebSocket requires an upgrade"
     );
 }
 
 #[tokio::test]
-async fn one_principal_has_so_many_watches_and_no_more() {
+async fn watch_over_the_principal_limit_gets_429() {
     let limits = HttpLimits {
         watches_per_principal: 2,
         ..HttpLimits::default()
@@ -250,9 +262,9 @@ async fn one_principal_has_so_many_watches_and_no_more() {
     let answer: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(super::error_code(&answer), codes::RATE_LIMITED);
     assert_eq!(answer["error"]["data"]["limit"], 2);
-    let refused = open_socket(&world, &alice, id).await.unwrap_err();
-    assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
-    // Others have their own.
+    let rejected = open_socket(&world, &alice, id).await.unwrap_err();
+    assert_eq!(rejected, StatusCode::TOO_MANY_REQUESTS);
+    // The limit of another principal is separate.
     let other = world.create_task(&bob).await;
     world
         .watch(&format!("/tasks/{other}/events"), &bob, None)
@@ -262,7 +274,7 @@ async fn one_principal_has_so_many_watches_and_no_more() {
     drop(socket);
 }
 
-/// A stream's socket, or why there is none.
+/// Opens a WebSocket of a stream. Returns the response status if it is rejected.
 async fn open_socket(
     world: &ZoneFixture,
     token: &str,
@@ -280,8 +292,8 @@ async fn open_socket(
     }
 }
 
-/// A stream on which something of so many bytes was said, after as many small things.
-async fn stream_with(world: &ZoneFixture, token: &str, small: usize, bytes: usize) -> String {
+/// Creates a stream with `small` chunks of one byte, then one of `bytes` bytes. Returns its id.
+async fn start_stream_with(world: &ZoneFixture, token: &str, small: usize, bytes: usize) -> String {
     let started = world.result(token, "stream.start", json!({})).await;
     let id = started["stream"]["streamId"].as_str().unwrap();
     for sequence in 1..=small + 1 {
@@ -292,8 +304,8 @@ async fn stream_with(world: &ZoneFixture, token: &str, small: usize, bytes: usiz
     id.to_owned()
 }
 
-/// A zone with memory for one answer of 200 kB.
-async fn narrow_world() -> ZoneFixture {
+/// Starts a zone with memory for one response of 200 kB.
+async fn start_zone_with_little_memory() -> ZoneFixture {
     let shares = Shares {
         address: 1,
         principal: 1,
@@ -309,15 +321,20 @@ async fn narrow_world() -> ZoneFixture {
     .await
 }
 
-/// The body of a watch, and its first large piece, which is being sent for as long as it is kept.
-async fn sending(world: &ZoneFixture, token: &str, id: &str) -> (Bytes, impl Sized + use<>) {
+/// Reads a watch up to its first large frame. Returns the frame and the body: until they are dropped, the frame holds
+/// its memory.
+async fn hold_large_frame(
+    world: &ZoneFixture,
+    token: &str,
+    id: &str,
+) -> (Bytes, impl Sized + use<>) {
     let request = Request::get(format!("/streams/{id}/events"))
         .header("authorization", format!("Bearer {token}"))
         .body(Full::default())
         .unwrap();
     let mut body = (world.call)(request).await.into_body();
     loop {
-        let frame = body.frame().await.expect("the watch goes on").unwrap();
+        let frame = body.frame().await.expect("the watch continues").unwrap();
         let data = frame.into_data().unwrap();
         if data.len() > 200_000 {
             return (data, body);
@@ -327,46 +344,49 @@ async fn sending(world: &ZoneFixture, token: &str, id: &str) -> (Bytes, impl Siz
 
 #[tokio::test]
 async fn watch_without_memory_for_its_event_ends_and_is_resumed() {
-    let world = narrow_world().await;
+    let world = start_zone_with_little_memory().await;
     let token = world.token("alice").await;
-    let first = stream_with(&world, &token, 0, 200_000).await;
-    let second = stream_with(&world, &token, 1, 200_000).await;
-    let held = sending(&world, &token, &first).await;
-    // Another watcher of the same event needs no more memory.
-    let shared = sending(&world, &token, &first).await;
+    let first = start_stream_with(&world, &token, 0, 200_000).await;
+    let second = start_stream_with(&world, &token, 1, 200_000).await;
+    let held = hold_large_frame(&world, &token, &first).await;
+    // Another watcher of the same event shares its bytes.
+    let shared = hold_large_frame(&world, &token, &first).await;
     assert_eq!(held.0.as_ptr(), shared.0.as_ptr());
 
     let path = format!("/streams/{second}/events");
-    let patience = std::time::Duration::from_secs(20);
-    let ended = tokio::time::timeout(patience, world.get(&path, Some(&token))).await;
-    let (status, _, body) = ended.expect("the watch ends");
+    let timeout = std::time::Duration::from_secs(20);
+    let ended = tokio::time::timeout(timeout, world.get(&path, Some(&token))).await;
+    let (status, _, body) = ended.expect("the end of the watch before the timeout");
     assert_eq!(status, StatusCode::OK);
     let end = "retry: 5000\n: too much is being sent; reconnect later\n\n";
     assert!(body.ends_with(end), "{}", body.len());
     assert!(body.contains("id: 2\n") && !body.contains("id: 3\n"));
 
     drop((held, shared));
-    let again = world.watch(&path, &token, Some(2)).await.next().await;
-    assert_eq!(again.unwrap().id, Some(3));
+    let resumed = world.watch(&path, &token, Some(2)).await.next().await;
+    assert_eq!(resumed.unwrap().id, Some(3));
 }
 
 #[tokio::test]
-async fn socket_without_memory_for_its_event_is_closed_and_a_large_one_arrives_whole() {
-    let world = narrow_world().await;
+async fn websocket_without_memory_for_an_event_is_closed() {
+    let world = start_zone_with_little_memory().await;
     let token = world.token("alice").await;
-    let first = stream_with(&world, &token, 0, 200_000).await;
-    let second = stream_with(&world, &token, 0, 200_000).await;
-    let held = sending(&world, &token, &first).await;
+    let first = start_stream_with(&world, &token, 0, 200_000).await;
+    let second = start_stream_with(&world, &token, 0, 200_000).await;
+    let held = hold_large_frame(&world, &token, &first).await;
     let mut socket = open_socket(&world, &token, &second).await.unwrap();
-    let patience = std::time::Duration::from_secs(20);
-    let closed = tokio::time::timeout(patience, async {
+    let timeout = std::time::Duration::from_secs(20);
+    let closed = tokio::time::timeout(timeout, async {
         loop {
-            if let Frame::Close(why) = socket.next().await.unwrap().unwrap() {
-                return why.map(|why| u16::from(why.code));
+            if let Frame::Close(close) = socket.next().await.unwrap().unwrap() {
+                return close.map(|close| u16::from(close.code));
             }
         }
     });
-    assert_eq!(closed.await.expect("the socket is closed"), Some(1013));
+    assert_eq!(
+        closed.await.expect("a close frame before the timeout"),
+        Some(1013)
+    );
 
     drop(held);
     let mut socket = open_socket(&world, &token, &second).await.unwrap();
@@ -376,15 +396,15 @@ async fn socket_without_memory_for_its_event_is_closed_and_a_large_one_arrives_w
             && text.len() > 200_000
         {
             let note: Value = serde_json::from_str(&text).unwrap();
-            let said = &note["params"]["chunk"]["parts"][0]["content"];
-            assert_eq!(said.as_str().map(str::len), Some(200_000));
+            let content = &note["params"]["chunk"]["parts"][0]["content"];
+            assert_eq!(content.as_str().map(str::len), Some(200_000));
             break;
         }
     }
 }
 
 #[tokio::test]
-async fn messages_on_sockets_share_the_room_of_bodies() {
+async fn websocket_messages_share_the_body_memory() {
     let limits = HttpLimits {
         body_memory: MemoryBudget::new(200_000),
         ..HttpLimits::default()
@@ -403,28 +423,28 @@ async fn messages_on_sockets_share_the_room_of_bodies() {
         json!({"jsonrpc": "2.0", "id": 1, "method": "stream.chunk", "params": chunk}).to_string()
     };
     let (mut sink, mut stream) = open_socket(&world, &token, id).await.unwrap().split();
-    // Whoever writes must read meanwhile, for the zone does not wait for ever.
-    let (tell, mut answered) = mpsc::unbounded_channel();
-    let reading = tokio::spawn(async move {
+    // Responses are read concurrently, because the zone closes a socket that does not read.
+    let (responses, mut received) = mpsc::unbounded_channel();
+    let reader = tokio::spawn(async move {
         let mut closed = None;
         while let Some(Ok(frame)) = stream.next().await {
             match frame {
-                Frame::Text(text) if text.contains("\"result\"") => tell.send(()).unwrap(),
-                Frame::Close(why) => closed = why,
+                Frame::Text(text) if text.contains("\"result\"") => responses.send(()).unwrap(),
+                Frame::Close(close) => closed = close,
                 _ => {}
             }
         }
-        closed.map(|why| u16::from(why.code))
+        closed.map(|close| u16::from(close.code))
     });
-    // One after another they fit, however many.
+    // Sequential messages reuse the same memory.
     for _ in 0..5 {
         sink.send(Frame::text(call(150_000))).await.unwrap();
-        answered.recv().await.unwrap();
+        received.recv().await.unwrap();
     }
-    // One that is larger than all there is breaks off.
+    // A message larger than the budget closes the socket.
     let _ = sink.send(Frame::text(call(400_000))).await;
-    assert_eq!(reading.await.unwrap(), Some(1013));
-    // What it took is there again.
+    assert_eq!(reader.await.unwrap(), Some(1013));
+    // Its memory is released.
     let mut socket = open_socket(&world, &token, id).await.unwrap();
     let small =
         json!({"jsonrpc": "2.0", "id": 1, "method": "stream.end", "params": {"streamId": id}});
@@ -433,7 +453,7 @@ async fn messages_on_sockets_share_the_room_of_bodies() {
 }
 
 #[tokio::test]
-async fn a_closing_zone_ends_its_watches() {
+async fn shutdown_ends_watches() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
@@ -441,35 +461,35 @@ async fn a_closing_zone_ends_its_watches() {
         .watch(&format!("/tasks/{id}/events"), &token, Some(1))
         .await;
     world.stop.cancel();
-    assert!(watch.remaining().await.is_empty());
+    assert!(watch.collect_remaining().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_watch_gives_signs_of_life_and_ends_with_its_token() {
+async fn idle_watch_sends_keep_alive_until_token_expiry() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let id = world.create_task(&token).await;
     let mut watch = world
         .watch(&format!("/tasks/{id}/events"), &token, Some(1))
         .await;
-    let mut said = String::new();
-    // Time is not waited for here: it is moved on whenever nothing else is left to do.
+    let mut text = String::new();
+    // The paused clock advances by itself when all tasks are idle.
     while let Some(piece) = watch.data.next().await {
-        said += std::str::from_utf8(&piece).unwrap();
+        text += std::str::from_utf8(&piece).unwrap();
     }
-    let beats = said.matches(": keep-alive\n\n").count();
+    let keep_alives = text.matches(": keep-alive\n\n").count();
     assert!(
-        (50..=60).contains(&beats),
-        "every 15 of 900 s, not {beats} times"
+        (50..=60).contains(&keep_alives),
+        "one every 15 s for 900 s, but {keep_alives} were sent"
     );
     assert!(
-        said.ends_with(": the token has expired; reconnect with a new one\n\n"),
-        "{said}"
+        text.ends_with(": the token has expired; reconnect with a new one\n\n"),
+        "{text}"
     );
 }
 
 #[tokio::test]
-async fn a_socket_carries_calls_in_and_chunks_out() {
+async fn websocket_accepts_calls_and_sends_chunks() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
@@ -482,8 +502,8 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
         .unwrap();
     let bearer = format!("Bearer {token}").parse().unwrap();
     request.headers_mut().insert("authorization", bearer);
-    let wire = (world.connect)();
-    let (mut socket, _) = tokio_tungstenite::client_async(request, wire)
+    let connection = (world.connect)();
+    let (mut socket, _) = tokio_tungstenite::client_async(request, connection)
         .await
         .unwrap();
     let call = json!({"jsonrpc": "2.0", "id": "q", "method": "stream.chunk", "params": chunk(3)});
@@ -502,7 +522,7 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
                     None => answers.push(message),
                 }
             }
-            Frame::Close(why) => closed = why,
+            Frame::Close(close) => closed = close,
             _ => {}
         }
     }
@@ -517,7 +537,7 @@ async fn a_socket_carries_calls_in_and_chunks_out() {
 }
 
 #[tokio::test]
-async fn an_event_is_written_once_for_all_who_watch() {
+async fn event_is_serialized_once_for_all_watchers() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let started = world.result(&token, "stream.start", json!({})).await;
@@ -534,12 +554,12 @@ async fn an_event_is_written_once_for_all_who_watch() {
         pieces.push(watch.data.next().await.unwrap());
     }
     assert!(pieces[0].starts_with(b"id: 2\nevent: stream.chunk\n"));
-    let places: std::collections::BTreeSet<_> = pieces.iter().map(|p| p.as_ptr()).collect();
-    assert_eq!(places.len(), 1, "all share the same bytes");
+    let addresses: std::collections::BTreeSet<_> = pieces.iter().map(|p| p.as_ptr()).collect();
+    assert_eq!(addresses.len(), 1, "all share the same bytes");
 }
 
 #[tokio::test]
-async fn a_token_that_was_taken_back_ends_what_it_opened() {
+async fn revoked_token_closes_its_watch_and_websocket() {
     let world = ZoneFixture::new().await;
     let all = Scope::ALL.map(|scope| scope.name());
     let (token, secret) = world.token_and_secret("alice", &all).await;
@@ -567,11 +587,11 @@ async fn a_token_that_was_taken_back_ends_what_it_opened() {
         other => panic!("{other:?}"),
     };
     assert_eq!(closed, 4401);
-    // The call was not made: the stream still takes words, and they are not for the watcher.
+    // The call was not executed: the stream still accepts chunks, and the watcher does not get them.
     let chunk = json!({"streamId": id, "chunk": user_message("secret"), "sequence": 1});
     world.result(&other, "stream.chunk", chunk).await;
     let last = watch.data.next().await.unwrap();
-    let told = b": the token is no longer valid; reconnect with a new one\n\n";
-    assert_eq!(*last, *told);
+    let reason = b": the token is no longer valid; reconnect with a new one\n\n";
+    assert_eq!(*last, *reason);
     assert!(watch.data.next().await.is_none());
 }

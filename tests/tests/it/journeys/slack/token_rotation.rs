@@ -1,17 +1,18 @@
 //! A workspace that installs the app itself, with expiring tokens: they are renewed in time, once, and survive a crash
 //! of the process.
 
-use super::place::{DONE, Place, Plan, answers};
+use super::fixture::{DONE, SlackTest, SlackTestBuilder, answers};
 use interzone_edge::tls::TrustRoots;
 use interzone_playground::seed;
 use std::time::Duration;
 
 /// A token is renewed this long before its expiry; one with a shorter lifetime is renewed at its first use.
-const MARGIN: Duration = Duration::from_secs(3600);
-const HALF_A_DAY: Duration = Duration::from_secs(12 * 3600);
+const RENEWAL_MARGIN: Duration = Duration::from_secs(3600);
+/// Lifetime that needs no renewal during the test.
+const LONG_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 /// Installs the app as a user does in a browser.
-async fn install(test: &Place) {
+async fn install(test: &SlackTest) {
     let folder = test.execution.env.folder.path();
     let trust = TrustRoots::system_and_files(&[folder.join("ca.pem")]).unwrap();
     let browser = trust.client().build().unwrap();
@@ -38,41 +39,41 @@ async fn install(test: &Place) {
 }
 
 /// Returns the outcomes of the token requests so far.
-fn granted(test: &Place) -> Vec<String> {
+fn token_request_outcomes(test: &SlackTest) -> Vec<String> {
     test.slack.inspect(|workspace| {
         let calls = workspace.calls_of("oauth.v2.access");
         calls.iter().map(|call| call.outcome.clone()).collect()
     })
 }
 
-async fn asked(test: &Place, text: &str) {
+async fn ask_and_check(test: &SlackTest, text: &str) {
     let question = format!("echo {text}");
     let thread = test.ask(seed::ALEX, seed::DM_ALEX, &question).await;
     assert_eq!(answers(&thread), [text]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_ends_is_renewed_once_and_outlives_the_process() {
-    let mut test = Plan::new()
+async fn expiring_token_is_renewed_once_and_survives_a_kill() {
+    let mut test = SlackTestBuilder::new()
         .unset("slack.bot_token_file")
         .set("slack.client_id", "playground.client")
         .set("slack.client_secret_file", "client.txt")
         .set("slack.token_key_file", "token.key")
         .slack(|slack| {
             slack.rotate_tokens = true;
-            slack.token_lifetime = MARGIN;
+            slack.token_lifetime = RENEWAL_MARGIN;
         })
         .start()
         .await;
     install(&test).await;
-    assert_eq!(granted(&test).len(), 1);
+    assert_eq!(token_request_outcomes(&test).len(), 1);
     // The token of the installation is about to expire, so the first question renews it.
-    test.slack.set_token_lifetime(HALF_A_DAY);
-    asked(&test, "one").await;
-    assert_eq!(granted(&test), ["ok", "ok"], "renewed once");
+    test.slack.set_token_lifetime(LONG_LIFETIME);
+    ask_and_check(&test, "one").await;
+    assert_eq!(token_request_outcomes(&test), ["ok", "ok"], "renewed once");
     // The old token expires, without effect.
     test.slack.expire_old_tokens();
-    asked(&test, "two").await;
+    ask_and_check(&test, "two").await;
     // The new token is in the store, encrypted.
     test.nodes[0].kill();
     let folder = test.execution.env.folder.path();
@@ -87,27 +88,24 @@ async fn a_token_that_ends_is_renewed_once_and_outlives_the_process() {
             }
         }
     }
-    test.nodes[0].begin().await;
-    asked(&test, "three").await;
-    assert_eq!(granted(&test).len(), 2, "no further renewal");
-    assert!(
-        !test.nodes[0].log().contains("xoxe"),
-        "no token in the log"
-    );
+    test.nodes[0].start().await;
+    ask_and_check(&test, "three").await;
+    assert_eq!(token_request_outcomes(&test).len(), 2, "no further renewal");
+    assert!(!test.nodes[0].log().contains("xoxe"), "no token in the log");
 }
 
-/// Killed after Slack granted a new token and before it was stored: the refresh token is spent, and the old token
-/// serves until it expires.
+/// The zone is killed after Slack granted a new token and before it was stored. The refresh token is spent, and the old
+/// token serves until it expires.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_while_it_renews_it_goes_on_with_what_it_has() {
-    let mut test = Plan::new()
+async fn kill_during_token_renewal_keeps_the_old_token() {
+    let mut test = SlackTestBuilder::new()
         .unset("slack.bot_token_file")
         .set("slack.client_id", "playground.client")
         .set("slack.client_secret_file", "client.txt")
         .set("slack.token_key_file", "token.key")
         .slack(|slack| {
             slack.rotate_tokens = true;
-            slack.token_lifetime = MARGIN;
+            slack.token_lifetime = RENEWAL_MARGIN;
         })
         .start()
         .await;
@@ -119,12 +117,12 @@ async fn killed_while_it_renews_it_goes_on_with_what_it_has() {
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo still here")
         .unwrap();
-    let reached = gate.wait_reached(super::place::PATIENCE).await;
+    let reached = gate.wait_reached(super::fixture::WAIT_TIMEOUT).await;
     assert!(reached.is_some(), "the token is renewed");
     test.nodes[0].kill();
     faults.clear();
     drop(gate);
-    test.nodes[0].begin().await;
-    let thread = test.marked(seed::DM_ALEX, &question, DONE).await;
+    test.nodes[0].start().await;
+    let thread = test.wait_for_reaction(seed::DM_ALEX, &question, DONE).await;
     assert_eq!(answers(&thread), ["still here"]);
 }

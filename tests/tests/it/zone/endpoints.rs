@@ -1,4 +1,4 @@
-//! The other doors: who the zone is, whether it can work, what it counts; and nothing elsewhere.
+//! Endpoints besides JSON-RPC: agent card, OAuth metadata, health, metrics; and unknown paths.
 
 use super::{URL, ZoneFixture};
 use http::{Request, StatusCode};
@@ -8,7 +8,7 @@ use interzone_protocol::acp::AgentCard;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_card_says_who_is_here() {
+async fn agent_card_lists_scopes_and_agents() {
     let world = ZoneFixture::new().await;
     let (status, headers, body) = world.get("/.well-known/agent.json", None).await;
     assert_eq!(status, StatusCode::OK);
@@ -30,11 +30,11 @@ async fn the_card_says_who_is_here() {
         .into_iter()
         .map(|skill| skill.id)
         .collect();
-    assert_eq!(skills, ["asleep", "demo", "zz-broken"]);
+    assert_eq!(skills, ["busy", "demo", "zz-broken"]);
 }
 
 #[tokio::test]
-async fn the_way_to_a_token_is_found() {
+async fn oauth_metadata_names_the_issuer() {
     let world = ZoneFixture::new().await;
     let (_, _, body) = world
         .get("/.well-known/oauth-protected-resource", None)
@@ -49,7 +49,7 @@ async fn the_way_to_a_token_is_found() {
 }
 
 #[tokio::test]
-async fn operators_see_whether_it_works() {
+async fn readyz_returns_503_during_shutdown() {
     let world = ZoneFixture::new().await;
     let (_, _, body) = world.get("/health", None).await;
     assert_eq!(body, r#"{"agent":"Interzone","status":"healthy"}"#);
@@ -66,20 +66,20 @@ async fn operators_see_whether_it_works() {
 }
 
 #[tokio::test]
-async fn readiness_requests_share_one_write_to_the_store_a_second() {
+async fn readyz_checks_the_store_at_most_once_a_second() {
     let world = ZoneFixture::new().await;
-    let began = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let requests = (0..500).map(|_| world.get("/readyz", None));
     for (status, _, _) in futures_util::future::join_all(requests).await {
         assert_eq!(status, StatusCode::OK);
     }
-    let most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    let max_checks = 1 + usize::try_from(start.elapsed().as_secs()).unwrap();
     let checks = world.store.call_count("check");
-    assert!((1..=most).contains(&checks), "{checks} checks");
+    assert!((1..=max_checks).contains(&checks), "{checks} checks");
 }
 
 #[tokio::test]
-async fn counts_are_for_operators() {
+async fn metrics_require_the_operate_scope() {
     let world = ZoneFixture::new().await;
     let user = world.token("alice").await;
     let operator = world.token_with("op", &["interzone:operate"]).await;
@@ -101,7 +101,7 @@ async fn counts_are_for_operators() {
 }
 
 #[tokio::test]
-async fn elsewhere_is_nothing() {
+async fn unknown_path_returns_404_and_wrong_verb_405() {
     let world = ZoneFixture::new().await;
     for path in ["/", "/tasks", "/jsonrpc/", "/console"] {
         let (status, _, body) = world.get(path, None).await;
@@ -115,7 +115,7 @@ async fn elsewhere_is_nothing() {
 }
 
 #[tokio::test]
-async fn the_sdk_reaches_the_zone_without_a_network() {
+async fn client_works_over_the_in_process_transport() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let client = Client::builder(URL)

@@ -1,4 +1,4 @@
-//! What is refused before a method is reached, with which status, code and headers.
+//! Requests rejected before a method runs: status, error code and headers.
 
 use super::{ZoneFixture, ZoneFixtureOptions, error_code, user_message};
 use http::{Request, StatusCode};
@@ -13,7 +13,7 @@ fn call(method: &str) -> String {
 }
 
 #[tokio::test]
-async fn envelopes_that_are_wrong_are_told_so() {
+async fn invalid_envelope_returns_status_and_code() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let deep = format!(
@@ -79,7 +79,7 @@ async fn envelopes_that_are_wrong_are_told_so() {
 }
 
 #[tokio::test]
-async fn without_a_good_token_nothing_is_done_and_the_way_to_one_is_told() {
+async fn invalid_token_returns_401_with_the_token_url() {
     let world = ZoneFixture::new().await;
     for (header, code) in [
         (None, codes::AUTHENTICATION_FAILED),
@@ -111,39 +111,51 @@ async fn without_a_good_token_nothing_is_done_and_the_way_to_one_is_told() {
         assert!(challenge.starts_with("Bearer "), "{challenge}");
         assert!(challenge.contains("resource_metadata=\"https://zone.test/.well-known/"));
     }
-    // The body is judged first as far as it is no JSON, and no further.
-    let unproven = |body: &'static str| {
+    // Invalid JSON is reported before the missing token; other errors of the body are not.
+    let unauthenticated = |body: &'static str| {
         Request::post("/jsonrpc")
             .header("content-type", "application/json")
             .body(Full::from(body))
             .unwrap()
     };
-    assert_eq!(world.send(unproven("{")).await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(world.send(unproven("[]")).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        world.send(unauthenticated("{")).await.0,
+        StatusCode::BAD_REQUEST
+    );
+    assert_eq!(
+        world.send(unauthenticated("[]")).await.0,
+        StatusCode::UNAUTHORIZED
+    );
     let note = r#"{"jsonrpc":"2.0","method":"tasks.cancel","params":{"taskId":"t"}}"#;
-    assert_eq!(world.send(unproven(note)).await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        world.send(unauthenticated(note)).await.0,
+        StatusCode::UNAUTHORIZED
+    );
 }
 
 #[tokio::test]
-async fn every_method_wants_just_its_scopes() {
+async fn method_without_a_required_scope_returns_403() {
     let world = ZoneFixture::new().await;
     for method in Method::ALL {
         let needed = method.scopes().map(Scope::name);
-        for lacking in needed {
-            let held: Vec<&str> = Scope::ALL
+        for missing in needed {
+            let granted: Vec<&str> = Scope::ALL
                 .iter()
                 .map(|scope| scope.name())
-                .filter(|name| *name != lacking)
+                .filter(|name| *name != missing)
                 .collect();
-            let client = format!("{}-{}", method.name(), lacking.replace(':', "-"));
-            let token = world.token_with(&client, &held).await;
+            let client = format!("{}-{}", method.name(), missing.replace(':', "-"));
+            let token = world.token_with(&client, &granted).await;
             let (status, headers, body) = world.post(&token, call(method.name())).await;
             assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
             let answer: Value = serde_json::from_str(&body).unwrap();
             assert_eq!(error_code(&answer), codes::INSUFFICIENT_SCOPE);
             let data = &answer["error"]["data"];
             assert_eq!(data["requiredScopes"], json!(needed));
-            assert_eq!(data["providedScopes"].as_array().unwrap().len(), held.len());
+            assert_eq!(
+                data["providedScopes"].as_array().unwrap().len(),
+                granted.len()
+            );
             let challenge = headers["www-authenticate"].to_str().unwrap();
             assert!(
                 challenge.contains("error=\"insufficient_scope\""),
@@ -155,7 +167,7 @@ async fn every_method_wants_just_its_scopes() {
 }
 
 #[tokio::test]
-async fn always_200_leaves_it_to_the_body() {
+async fn always_200_returns_200_unless_rate_limited() {
     let world = ZoneFixture::with_options(ZoneFixtureOptions {
         always_200: true,
         per_minute: 3,
@@ -188,7 +200,7 @@ async fn always_200_leaves_it_to_the_body() {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_often_is_told_when_to_come_back() {
+async fn rate_limited_caller_gets_429_with_retry_after() {
     let world = ZoneFixture::with_options(ZoneFixtureOptions {
         per_minute: 2,
         ..ZoneFixtureOptions::default()
@@ -213,11 +225,11 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
     let code = world
         .call_error_code(&bob, "tasks.get", json!({"taskId": "t"}))
         .await;
-    assert_eq!(code, codes::TASK_NOT_FOUND, "others are not held up");
+    assert_eq!(code, codes::TASK_NOT_FOUND, "other callers are not limited");
 }
 
 #[tokio::test]
-async fn verbs_media_types_and_sizes_are_the_transports() {
+async fn wrong_verb_media_type_or_size_is_rejected() {
     let world = ZoneFixture::with_options(ZoneFixtureOptions {
         limits: HttpLimits {
             body_bytes: 500,
@@ -236,7 +248,7 @@ async fn verbs_media_types_and_sizes_are_the_transports() {
             assert_eq!(headers["allow"], "POST");
         }
     }
-    for (kind, status) in [
+    for (media_type, status) in [
         (Some("application/json"), 200),
         (Some("application/json; charset=utf-8"), 200),
         (Some("Application/JSON;charset=UTF-8"), 200),
@@ -245,12 +257,12 @@ async fn verbs_media_types_and_sizes_are_the_transports() {
         (None, 415),
     ] {
         let mut request = Request::post("/rpc").header("authorization", format!("Bearer {token}"));
-        if let Some(kind) = kind {
-            request = request.header("content-type", kind);
+        if let Some(media_type) = media_type {
+            request = request.header("content-type", media_type);
         }
         let request = request.body(Full::from(call("tasks.get"))).unwrap();
         let (got, _, body) = world.send(request).await;
-        assert_eq!(got.as_u16(), status, "{kind:?} {body}");
+        assert_eq!(got.as_u16(), status, "{media_type:?} {body}");
     }
     let params = json!({"initialMessage": user_message(&"x".repeat(500))});
     let large = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
@@ -264,7 +276,7 @@ async fn verbs_media_types_and_sizes_are_the_transports() {
 }
 
 #[tokio::test]
-async fn requests_are_found_again_by_their_name() {
+async fn correlation_id_and_trace_id_are_returned() {
     let world = ZoneFixture::new().await;
     let request = |name: &str, value: &str| {
         Request::post("/jsonrpc")
@@ -275,22 +287,26 @@ async fn requests_are_found_again_by_their_name() {
     let (_, headers, _) = world.send(request("x-correlation-id", "abc-1")).await;
     assert_eq!(headers["x-correlation-id"], "abc-1");
     let (_, headers, _) = world.send(request("x-correlation-id", "a b")).await;
-    assert_eq!(headers["x-correlation-id"].len(), 36, "a new one");
+    assert_eq!(
+        headers["x-correlation-id"].len(),
+        36,
+        "an invalid id is replaced"
+    );
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let (_, headers, _) = world.send(request("traceparent", parent)).await;
-    let given = headers["traceparent"].to_str().unwrap();
+    let returned = headers["traceparent"].to_str().unwrap();
     assert!(
-        given.starts_with("00-0af7651916cd43dd8448eb211c80319c-"),
-        "{given}"
+        returned.starts_with("00-0af7651916cd43dd8448eb211c80319c-"),
+        "{returned}"
     );
-    assert_ne!(given, parent);
+    assert_ne!(returned, parent);
     assert_eq!(headers["cache-control"], "no-store");
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert!(!headers.contains_key("access-control-allow-origin"));
 }
 
 #[tokio::test]
-async fn a_token_that_has_expired_is_told_from_a_forged_one() {
+async fn expired_token_returns_token_expired() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     world.clock.advance(std::time::Duration::from_secs(1_000));
@@ -303,7 +319,7 @@ async fn a_token_that_has_expired_is_told_from_a_forged_one() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_costs_its_own_call_alone() {
+async fn panicking_handler_fails_only_its_own_call() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
     let broken = json!({"initialMessage": user_message("x"), "assignTo": "zz-broken"});

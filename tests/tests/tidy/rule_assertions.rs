@@ -1,4 +1,4 @@
-//! Assertions for the unit tests of rules: a text that breaks the rule, and one that does not.
+//! Assertions for the unit tests of the rules.
 
 use crate::source::SourceFile;
 use crate::tree::Finding;

@@ -1,4 +1,4 @@
-"""The schemas that the ACP SDK ships, as a judge of what the zone says."""
+"""Validates messages of the zone with the schemas of the ACP SDK."""
 
 import importlib.resources
 import json
@@ -9,7 +9,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 FORMATS = FormatChecker()
-assert {"date-time", "uri"} <= set(FORMATS.checkers), "the formats would not be checked"
+assert {"date-time", "uri"} <= set(FORMATS.checkers), "the formats are not checked"
 
 _FOLDER = importlib.resources.files("acp") / "schemas"
 _OPENAPI = yaml.safe_load((_FOLDER / "acp-schema.yaml").read_text())
@@ -24,11 +24,11 @@ def _no_nulls(value, path):
         for inner in value:
             _no_nulls(inner, path + "[]")
     else:
-        assert value is not None, f"{path} is null; what is absent is left out"
+        assert value is not None, f"{path} is null; absent members must be omitted"
 
 
 def valid(name, value):
-    """Fails unless `value` is what the SDK's OpenAPI document calls `name`; gives it back."""
+    """Validates `value` against the schema `name` of the SDK's OpenAPI document and returns it."""
     schema = {"$ref": f"acp:#/components/schemas/{name}"}
     Draft202012Validator(schema, registry=_REGISTRY, format_checker=FORMATS).validate(value)
     _no_nulls(value, name)
@@ -41,15 +41,15 @@ def valid_card(card):
     return card
 
 
-def fails(name, value):
-    """The judge must be able to say no."""
+def assert_invalid(name, value):
+    """Asserts that the schema rejects `value`, to make sure that the validation works."""
     try:
         valid(name, value)
     except Exception:
         return
-    raise AssertionError(f"the schema takes anything for {name}")
+    raise AssertionError(f"the schema {name} accepts an invalid value")
 
 
-fails("MethodResult", {"type": "task"})
-fails("TaskObject", {"taskId": "t", "status": "DONE", "createdAt": "2026-01-01T00:00:00Z"})
-fails("TaskObject", {"taskId": "t", "status": "WORKING", "createdAt": "yesterday"})
+assert_invalid("MethodResult", {"type": "task"})
+assert_invalid("TaskObject", {"taskId": "t", "status": "DONE", "createdAt": "2026-01-01T00:00:00Z"})
+assert_invalid("TaskObject", {"taskId": "t", "status": "WORKING", "createdAt": "yesterday"})

@@ -1,7 +1,7 @@
-"""A command agent that tells what it was given, so that a test can look at it.
+"""Command agent that returns its input as JSON, for tests: text, history with roles and users, and metadata.
 
-Its answer is JSON: the text, the history with who said it, and the names of the files. `long N` answers with N
-characters in paragraphs instead, `長文 N` the same in Japanese, and `nothing` with no text at all.
+`long N` returns N characters in paragraphs, `長文 N` the same in Japanese, `markdown` a Markdown document, and
+`nothing` an empty text.
 """
 
 import json
@@ -12,7 +12,7 @@ def text_of(message):
     return "".join(part.get("content") or "" for part in message["parts"] if part["type"] == "TextPart")
 
 
-def who(message):
+def author(message):
     return message["role"], (message.get("metadata") or {}).get("user")
 
 
@@ -28,19 +28,19 @@ def paragraphs(sentence, length):
 
 def answer(params):
     text = text_of(params["message"])
-    word, _, rest = text.partition(" ")
-    if word == "long":
+    command, _, rest = text.partition(" ")
+    if command == "long":
         return paragraphs("The quick brown fox jumps over the lazy dog. ", int(rest))
-    if word == "長文":
+    if command == "長文":
         return paragraphs("いろはにほへと、ちりぬるを。", int(rest))
-    if word == "nothing":
+    if command == "nothing":
         return ""
-    if word == "markdown":
+    if command == "markdown":
         return "# Title\n\n**bold** and `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nfence <!channel>\n```\n"
     return json.dumps(
         {
             "text": text,
-            "history": [[*who(message), text_of(message)] for message in params.get("history") or []],
+            "history": [[*author(message), text_of(message)] for message in params.get("history") or []],
             "metadata": params.get("metadata"),
         },
         ensure_ascii=False,
@@ -51,6 +51,6 @@ for line in sys.stdin:
     message = json.loads(line)
     if message.get("method") != "agent.run":
         continue
-    said = {"role": "agent", "parts": [{"type": "TextPart", "content": answer(message["params"])}]}
-    result = {"state": "completed", "message": said}
+    reply = {"role": "agent", "parts": [{"type": "TextPart", "content": answer(message["params"])}]}
+    result = {"state": "completed", "message": reply}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)

@@ -1,18 +1,24 @@
-//! Refusals and failures: who is notified, where, and in which language.
+//! Rejections and failures: which user is notified, where, and in which language.
 
-use super::place::{DONE, FAILED, Plan, answers, has};
+use super::fixture::{DONE, FAILED, SlackTestBuilder, answers, has_reaction};
 use interzone_playground::{FileShare, seed};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_not_on_the_list_is_told_alone_whom_to_ask() {
-    let test = Plan::new().start().await;
+async fn unlisted_user_gets_an_ephemeral_notice() {
+    let test = SlackTestBuilder::new().start().await;
     let ts = test
         .slack
         .post(seed::MALLORY, seed::GENERAL, "@interzone echo let me in")
         .unwrap();
-    let notice = test.whispered(seed::MALLORY).await;
-    assert!(notice.displayed_text().contains("not allowed"), "{notice:?}");
-    assert!(notice.displayed_text().contains("administrator"), "{notice:?}");
+    let notice = test.wait_for_ephemeral(seed::MALLORY).await;
+    assert!(
+        notice.displayed_text().contains("not allowed"),
+        "{notice:?}"
+    );
+    assert!(
+        notice.displayed_text().contains("administrator"),
+        "{notice:?}"
+    );
     let thread = test.slack.thread(seed::GENERAL, &ts);
     assert!(answers(&thread).is_empty(), "no other user sees it");
     assert!(
@@ -24,8 +30,8 @@ async fn whoever_is_not_on_the_list_is_told_alone_whom_to_ask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_too_often_is_told_when_to_come_back() {
-    let test = Plan::new()
+async fn rate_limited_user_gets_the_retry_time() {
+    let test = SlackTestBuilder::new()
         .set("policy.requests_per_minute", 2)
         .start()
         .await;
@@ -35,11 +41,10 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
             .await;
         assert_eq!(answers(&thread), [number.to_string()], "charged once each");
     }
-    test
-        .slack
+    test.slack
         .post(seed::HANA, seed::DM_HANA, "echo 3")
         .unwrap();
-    let notice = test.whispered(seed::HANA).await.displayed_text();
+    let notice = test.wait_for_ephemeral(seed::HANA).await.displayed_text();
     assert!(notice.contains("秒後"), "{notice}");
     // Other users are not limited.
     let thread = test.ask(seed::ALEX, seed::DM_ALEX, "echo mine").await;
@@ -47,28 +52,26 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_and_too_much_are_both_told() {
-    let test = Plan::new()
+async fn empty_and_too_long_questions_get_a_notice() {
+    let test = SlackTestBuilder::new()
         .set("verification.input_chars", 100)
         .start()
         .await;
-    test
-        .slack
+    test.slack
         .post(seed::ALEX, seed::GENERAL, "@interzone")
         .unwrap();
-    let notice = test.whispered(seed::ALEX).await.displayed_text();
+    let notice = test.wait_for_ephemeral(seed::ALEX).await.displayed_text();
     assert!(notice.contains("for example"), "{notice}");
-    test
-        .slack
+    test.slack
         .post(seed::HANA, seed::DM_HANA, &"長".repeat(101))
         .unwrap();
-    let notice = test.whispered(seed::HANA).await.displayed_text();
+    let notice = test.wait_for_ephemeral(seed::HANA).await.displayed_text();
     assert!(notice.contains("101") && notice.contains("100"), "{notice}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_cannot_be_read_is_named_with_the_reason() {
-    let test = Plan::new().start().await;
+async fn unreadable_file_is_named_with_the_reason() {
+    let test = SlackTestBuilder::new().start().await;
     for (name, bytes, reason) in [
         ("tool.exe", b"MZ\x90\0".to_vec(), "format is not supported"),
         ("broken.pdf", b"%PDF-1.7 and then nothing".to_vec(), "read"),
@@ -84,22 +87,20 @@ async fn a_file_that_cannot_be_read_is_named_with_the_reason() {
                 ..FileShare::default()
             })
             .unwrap();
-        test
-            .wait(name, |workspace| {
-                let question = workspace.message(seed::DM_ALEX, &ts)?;
-                (has(question, DONE) || has(question, FAILED)).then_some(())
-            })
-            .await;
+        test.wait(name, |workspace| {
+            let question = workspace.message(seed::DM_ALEX, &ts)?;
+            (has_reaction(question, DONE) || has_reaction(question, FAILED)).then_some(())
+        })
+        .await;
         let reply = answers(&test.slack.thread(seed::DM_ALEX, &ts)).join("\n");
         assert!(reply.contains(reason), "{name}: {reply}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_cannot_be_posted_is_said_in_the_thread() {
-    let test = Plan::new().start().await;
-    test
-        .slack
+async fn failed_file_upload_is_reported_in_the_thread() {
+    let test = SlackTestBuilder::new().start().await;
+    test.slack
         .faults()
         .reject("files.completeUploadExternal", "access_denied", u32::MAX);
     let ts = test
@@ -117,20 +118,19 @@ async fn a_file_that_cannot_be_posted_is_said_in_the_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_execution_zone_is_away_the_question_waits_for_it() {
-    let mut test = Plan::new().start().await;
+async fn question_waits_for_unavailable_execution_zone() {
+    let mut test = SlackTestBuilder::new().start().await;
     test.execution.kill();
     let ts = test
         .slack
         .post(seed::ALEX, seed::DM_ALEX, "echo later")
         .unwrap();
-    test
-        .wait("the received emoji", |workspace| {
-            let question = workspace.message(seed::DM_ALEX, &ts)?;
-            has(question, super::place::RECEIVED).then_some(())
-        })
-        .await;
+    test.wait("the received emoji", |workspace| {
+        let question = workspace.message(seed::DM_ALEX, &ts)?;
+        has_reaction(question, super::fixture::RECEIVED).then_some(())
+    })
+    .await;
     test.execution.start().await;
-    let thread = test.marked(seed::DM_ALEX, &ts, DONE).await;
+    let thread = test.wait_for_reaction(seed::DM_ALEX, &ts, DONE).await;
     assert_eq!(answers(&thread), ["later"]);
 }
