@@ -77,12 +77,12 @@ fn send(message: &Value) -> io::Result<()> {
 impl Turns {
     fn begin(&self, task: &str) -> Arc<AtomicBool> {
         let stop = Arc::<AtomicBool>::default();
-        self.with(|turns| turns.insert(task.to_owned(), Arc::clone(&stop)));
+        self.with_turns(|turns| turns.insert(task.to_owned(), Arc::clone(&stop)));
         stop
     }
 
     fn call_off(&self, task: &str) {
-        self.with(|turns| {
+        self.with_turns(|turns| {
             if let Some(stop) = turns.get(task) {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -90,10 +90,10 @@ impl Turns {
     }
 
     fn end(&self, task: &str) {
-        self.with(|turns| turns.remove(task));
+        self.with_turns(|turns| turns.remove(task));
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, Arc<AtomicBool>>) -> T) -> T {
+    fn with_turns<T>(&self, change: impl FnOnce(&mut HashMap<String, Arc<AtomicBool>>) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

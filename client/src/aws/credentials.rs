@@ -223,12 +223,12 @@ mod tests {
             }
             Ok(ExpiringKeys {
                 keys: AwsKeys::new("id", "s3cret"),
-                expires_at: Some(at(3600)),
+                expires_at: Some(unix_time(3600)),
             })
         }
     }
 
-    fn at(seconds: u64) -> SystemTime {
+    fn unix_time(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
@@ -236,7 +236,7 @@ mod tests {
     async fn credentials_are_fetched_once_and_before_expiry() {
         let fetches = Arc::new(AtomicU64::new(0));
         let keys = CredentialCache::from_source(Arc::new(OneTimeSource(fetches.clone())));
-        let many = (0..20).map(|_| keys.get(at(0)));
+        let many = (0..20).map(|_| keys.get(unix_time(0)));
         let all = futures_util::future::join_all(many).await;
         assert!(all.iter().all(Result::is_ok));
         assert_eq!(
@@ -244,10 +244,10 @@ mod tests {
             1,
             "one fetch for all waiters"
         );
-        assert!(keys.get(at(3299)).await.is_ok());
+        assert!(keys.get(unix_time(3299)).await.is_ok());
         assert_eq!(fetches.load(Ordering::SeqCst), 1);
         assert!(
-            keys.get(at(3301)).await.is_ok(),
+            keys.get(unix_time(3301)).await.is_ok(),
             "the cached credentials are still valid"
         );
         assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
             2,
             "they are about to expire"
         );
-        let error = keys.get(at(3600)).await.unwrap_err();
+        let error = keys.get(unix_time(3600)).await.unwrap_err();
         assert!(error.to_string().contains("no credentials"), "{error}");
         assert!(error.to_string().ends_with(": gone"), "{error}");
         assert!(!format!("{keys:?}").contains("s3cret"));
@@ -269,23 +269,26 @@ mod tests {
             hangs: true,
         };
         let keys = CredentialCache::from_source(Arc::new(source));
-        keys.get(at(0)).await.unwrap();
+        keys.get(unix_time(0)).await.unwrap();
         let start = tokio::time::Instant::now();
         let meanwhile = async {
-            keys.get(at(3302)).await.unwrap();
+            keys.get(unix_time(3302)).await.unwrap();
             start.elapsed()
         };
-        let (first, waited) = tokio::join!(keys.get(at(3301)), meanwhile);
+        let (first, waited) = tokio::join!(keys.get(unix_time(3301)), meanwhile);
         assert!(first.is_ok());
         assert_eq!((start.elapsed(), waited), (REFRESH_TIMEOUT, Duration::ZERO));
         for seconds in [3331, 3332, 3390] {
-            keys.get(at(seconds)).await.unwrap();
+            keys.get(unix_time(seconds)).await.unwrap();
         }
         assert_eq!(start.elapsed(), REFRESH_TIMEOUT, "no further wait");
         assert_eq!(fetches.load(Ordering::SeqCst), 2);
-        keys.get(at(3391)).await.unwrap();
+        keys.get(unix_time(3391)).await.unwrap();
         assert_eq!(fetches.load(Ordering::SeqCst), 3, "retried after a minute");
-        assert!(keys.get(at(3600)).await.is_err(), "they have expired");
+        assert!(
+            keys.get(unix_time(3600)).await.is_err(),
+            "they have expired"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -297,7 +300,7 @@ mod tests {
         };
         let keys = CredentialCache::from_source(Arc::new(source));
         for (seconds, expected) in [(0, 1), (3301, 2), (3302, 2), (3360, 2), (3361, 3), (0, 3)] {
-            keys.get(at(seconds)).await.unwrap();
+            keys.get(unix_time(seconds)).await.unwrap();
             assert_eq!(fetches.load(Ordering::SeqCst), expected, "{seconds}");
         }
     }

@@ -267,7 +267,7 @@ async fn user_can_stop_the_answer_in_a_thread() {
     assert_eq!(app.next_events(1).await.len(), 1);
     let bot = TestBot::new(&playground);
     let channel = ("channel", seed::DM_ALEX);
-    let begun = bot
+    let started = bot
         .call_ok("chat.startStream", &[channel, ("thread_ts", &root)])
         .await;
     let acts = format!("{}playground/acts", playground.url());
@@ -287,7 +287,7 @@ async fn user_can_stop_the_answer_in_a_thread() {
     };
     assert_eq!(stop_event["type"], "agent_session_stopped");
     assert_eq!(stop_event["thread_ts"], root);
-    assert_eq!(stop_event["streaming_message_ts"], json!([begun["ts"]]));
+    assert_eq!(stop_event["streaming_message_ts"], json!([started["ts"]]));
 }
 
 #[tokio::test]
@@ -306,10 +306,10 @@ async fn changes_are_streamed_to_the_page() {
     assert_eq!(watch.headers()["content-type"], "text/event-stream");
     let mut pieces = watch.bytes_stream();
     let channel = ("channel", seed::DM_HANA);
-    let begun = bot
+    let started = bot
         .call_ok("chat.startStream", &[channel, ("thread_ts", &root)])
         .await;
-    let ts = ("ts", begun["ts"].as_str().unwrap());
+    let ts = ("ts", started["ts"].as_str().unwrap());
     bot.call_ok(
         "chat.appendStream",
         &[channel, ts, ("markdown_text", "**growing**")],

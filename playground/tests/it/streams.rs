@@ -37,10 +37,10 @@ async fn stream_starts_appends_and_ends_once() {
             "{args:?}"
         );
     }
-    let begun = bot
+    let started = bot
         .call_ok("chat.startStream", &[channel, thread, user, team])
         .await;
-    let ts = ("ts", begun["ts"].as_str().unwrap());
+    let ts = ("ts", started["ts"].as_str().unwrap());
     let long = "x".repeat(12_001);
     assert_eq!(
         bot.call_err(

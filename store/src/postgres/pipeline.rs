@@ -40,12 +40,12 @@ pub(super) async fn begin_and_query(
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = prepare(client, sql).await?;
-    let (begun, rows) = tokio::join!(
+    let (begin_result, rows) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
         client.query(&statement, params)
     );
-    begun?;
+    begin_result?;
     rows
 }
 
@@ -59,13 +59,13 @@ pub(super) async fn begin_locked_and_query(
     let lock_statement = prepare(client, "SELECT pg_advisory_xact_lock($1)").await?;
     let statement = prepare(client, sql).await?;
     let key: [&(dyn ToSql + Sync); 1] = [&lock];
-    let (begun, locked, rows) = tokio::join!(
+    let (begin_result, locked, rows) = tokio::join!(
         biased;
         client.batch_execute("BEGIN"),
         client.execute(&lock_statement, &key),
         client.query(&statement, params)
     );
-    begun?;
+    begin_result?;
     locked?;
     rows
 }
@@ -100,12 +100,12 @@ pub(super) async fn begin_and_execute(
     });
     let mut executions: Vec<_> = executions.collect();
     let mut begin = std::pin::pin!(begin);
-    let mut begun = None;
+    let mut begin_result = None;
     let mut results: Vec<Option<_>> = steps.iter().map(|_| None).collect();
     // The first poll of each future sends its statement, in this order; results arrive in the same order.
     poll_fn(|context| {
         if let Poll::Ready(result) = begin.as_mut().poll(context) {
-            begun = Some(result);
+            begin_result = Some(result);
         }
         for (execution, result) in executions.iter_mut().zip(&mut results) {
             if let Poll::Ready(ready) = execution.as_mut().poll(context) {
@@ -115,7 +115,7 @@ pub(super) async fn begin_and_execute(
         Poll::Ready(())
     })
     .await;
-    match begun {
+    match begin_result {
         Some(result) => result?,
         None => begin.await?,
     }

@@ -70,13 +70,13 @@ async fn quota_keys_are_separate(on: Engine) {
 async fn concurrent_charges_allow_exactly_the_limit(on: Engine) {
     let nodes = on.two_nodes().await;
     for round in 0..3 {
-        let mut asking = tokio::task::JoinSet::new();
+        let mut charges = tokio::task::JoinSet::new();
         for index in 0..60 {
             let node = nodes[index % 2].clone();
             let key = format!("round {round}");
-            asking.spawn(async move { node.charge(&key, RATE, 1, time_at(0)).await.unwrap() });
+            charges.spawn(async move { node.charge(&key, RATE, 1, time_at(0)).await.unwrap() });
         }
-        let answers = asking.join_all().await;
+        let answers = charges.join_all().await;
         let mut left: Vec<u32> = answers
             .iter()
             .filter_map(|charge| match charge {

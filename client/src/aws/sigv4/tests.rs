@@ -15,7 +15,7 @@ fn keys(session: bool) -> AwsKeys {
     }
 }
 
-fn at(seconds: u64) -> SystemTime {
+fn unix_time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
@@ -76,7 +76,7 @@ fn scope(seconds: u64) -> SigningScope<'static> {
     SigningScope {
         service,
         region,
-        at: at(seconds),
+        at: unix_time(seconds),
     }
 }
 
@@ -163,9 +163,12 @@ fn signature_uses_the_given_time() {
         let request = http::Request::put("https://x.example/").body(Bytes::from_static(b"x"));
         assert_same_signature(&request.unwrap(), false, scope(seconds));
     }
-    assert_eq!(format_timestamp(at(1_705_314_645)), "20240115T103045Z");
     assert_eq!(
-        format_timestamp(at(1_705_314_645) + Duration::from_millis(999)),
+        format_timestamp(unix_time(1_705_314_645)),
+        "20240115T103045Z"
+    );
+    assert_eq!(
+        format_timestamp(unix_time(1_705_314_645) + Duration::from_millis(999)),
         "20240115T103045Z"
     );
 }

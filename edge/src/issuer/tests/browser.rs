@@ -37,7 +37,7 @@ impl AuthorizeParams {
         ])
     }
 
-    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(super) fn set(mut self, name: &'static str, value: &str) -> Self {
         self = self.without(name);
         self.0.push((name, value.to_owned()));
         self

@@ -156,28 +156,28 @@ async fn unregistered_redirect_uri_shows_error_page() {
     let (fixture, client, _) = fixture_with_user(true).await;
     let request = AuthorizeParams::new(&client, REDIRECT);
     for invalid in [
-        request.clone().with("client_id", "unknown"),
+        request.clone().set("client_id", "unknown"),
         request
             .clone()
-            .with("client_id", "<script>alert(1)</script>"),
+            .set("client_id", "<script>alert(1)</script>"),
         request.clone().without("client_id"),
         request.clone().without("redirect_uri"),
         request
             .clone()
-            .with("redirect_uri", "https://evil.example/cb"),
+            .set("redirect_uri", "https://evil.example/cb"),
         request
             .clone()
-            .with("redirect_uri", "https://app.example/cb"),
+            .set("redirect_uri", "https://app.example/cb"),
         request
             .clone()
-            .with("redirect_uri", "https://app.example/cb?tenant=1&x"),
+            .set("redirect_uri", "https://app.example/cb?tenant=1&x"),
         request
             .clone()
-            .with("redirect_uri", "https://app.example/cb?tenant=1#x"),
+            .set("redirect_uri", "https://app.example/cb?tenant=1#x"),
         request
             .clone()
-            .with("redirect_uri", "http://127.0.0.1:5/other"),
-        request.clone().with("redirect_uri", "javascript:alert(1)"),
+            .set("redirect_uri", "http://127.0.0.1:5/other"),
+        request.clone().set("redirect_uri", "javascript:alert(1)"),
     ] {
         let reply = fixture.get(&invalid.path()).await;
         assert_eq!(reply.status, 400);
@@ -187,7 +187,7 @@ async fn unregistered_redirect_uri_shows_error_page() {
     let repeated_state = format!("{}&state=2", request.path());
     assert_eq!(fixture.get(&repeated_state).await.status, 400);
     // A native client may use any loopback port.
-    let loopback = request.with("redirect_uri", "http://127.0.0.1:49152/cb");
+    let loopback = request.set("redirect_uri", "http://127.0.0.1:49152/cb");
     assert_eq!(fixture.get(&loopback.path()).await.status, 200);
 }
 
@@ -197,7 +197,7 @@ async fn other_request_errors_are_redirected_to_the_client() {
     let request = AuthorizeParams::new(&client, REDIRECT);
     for (invalid, error) in [
         (
-            request.clone().with("response_type", "token"),
+            request.clone().set("response_type", "token"),
             "unsupported_response_type",
         ),
         (
@@ -206,20 +206,20 @@ async fn other_request_errors_are_redirected_to_the_client() {
         ),
         (request.clone().without("code_challenge"), "invalid_request"),
         (
-            request.clone().with("code_challenge", "short"),
+            request.clone().set("code_challenge", "short"),
             "invalid_request",
         ),
         (
-            request.clone().with("code_challenge_method", "plain"),
+            request.clone().set("code_challenge_method", "plain"),
             "invalid_request",
         ),
         (
             request.clone().without("code_challenge_method"),
             "invalid_request",
         ),
-        (request.clone().with("scope", "admin"), "invalid_scope"),
+        (request.clone().set("scope", "admin"), "invalid_scope"),
         (
-            request.clone().with("resource", "https://else.example"),
+            request.clone().set("resource", "https://else.example"),
             "invalid_target",
         ),
     ] {

@@ -357,7 +357,7 @@ for run in runs():
     sys.stdout.flush()
     sys.stdout.buffer.write(b"\xff\xfe\n")
     sys.stdout.buffer.flush()
-    notify("agent.text", taskId="nobody", delta="x")
+    notify("agent.text", taskId="unknown", delta="x")
     notify("agent.dance", taskId=id)
     send({"id": 999, "result": {}})
     send({"id": "1", "result": {}})

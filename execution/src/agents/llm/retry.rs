@@ -88,10 +88,10 @@ fn parse_duration(text: &str) -> Option<Duration> {
     while !remaining.is_empty() {
         let digits = remaining.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, behind) = remaining.split_at_checked(digits)?;
-        let letters = behind
+        let unit_len = behind
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(behind.len());
-        let (unit, behind) = behind.split_at_checked(letters)?;
+        let (unit, behind) = behind.split_at_checked(unit_len)?;
         let parts = match unit {
             "ms" => 1_000.0,
             "s" => 1.0,

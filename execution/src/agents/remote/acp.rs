@@ -59,18 +59,18 @@ pub(super) async fn run(
     turn: &Turn,
     output: &dyn TurnOutput,
 ) -> Result<TurnOutcome, AgentError> {
-    let begun = start_task(agent, client, forwarding, turn);
-    tokio::pin!(begun);
+    let creation = start_task(agent, client, forwarding, turn);
+    tokio::pin!(creation);
     let remote = tokio::select! {
         biased;
         () = turn.cancel_token.cancelled() => {
             // Wait for a task that is being created; otherwise it could not be canceled.
-            if let Ok(Ok(remote)) = timeout(CANCEL_TIMEOUT, begun).await {
+            if let Ok(Ok(remote)) = timeout(CANCEL_TIMEOUT, creation).await {
                 cancel_task(client, &remote.task_id).await;
             }
             return Err(stopped_error());
         }
-        remote = &mut begun => remote,
+        remote = &mut creation => remote,
     };
     let remote = match remote {
         Ok(remote) => remote,

@@ -242,8 +242,8 @@ fn format_cell(cell: &XlsxCell, book: &WorkbookData) -> String {
 
 /// Parses the column of a cell reference such as `AB12`, counted from zero.
 fn parse_column(reference: &str) -> Option<usize> {
-    let letters = reference.bytes().take_while(u8::is_ascii_alphabetic);
-    let column = letters.take(4).fold(0_usize, |column, letter| {
+    let column_name = reference.bytes().take_while(u8::is_ascii_alphabetic);
+    let column = column_name.take(4).fold(0_usize, |column, letter| {
         column * 26 + usize::from(letter.to_ascii_uppercase() - b'A') + 1
     });
     column.checked_sub(1)

@@ -238,6 +238,8 @@ fn run_invalid_config(text: &str) -> (Option<i32>, String) {
         .args(["serve", "execution", "--config"])
         .arg(&path)
         .env("HOME", folder.path())
+        // The default port may be in use on this machine.
+        .env("INTERZONE__EXECUTION__LISTEN", "127.0.0.1:0")
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

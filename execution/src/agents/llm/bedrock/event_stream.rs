@@ -186,8 +186,8 @@ mod tests {
             headers in prop::collection::vec(0..12_u8, 0..40), size in 0..50_u32,
         ) {
             let mut bytes = Vec::new();
-            let whole = u32::try_from(headers.len()).unwrap() + 16;
-            bytes.extend(whole.to_be_bytes());
+            let length = u32::try_from(headers.len()).unwrap() + 16;
+            bytes.extend(length.to_be_bytes());
             bytes.extend(size.to_be_bytes());
             bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
             bytes.extend(&headers);

@@ -146,7 +146,7 @@ async fn two_files_become_two_artifacts() {
 }
 
 #[tokio::test]
-async fn model_is_told_when_it_exceeds_the_file_limit() {
+async fn file_limit_error_is_sent_to_the_model() {
     let calls = tool_calls(&[("create_file", SALES), ("create_file", SALES)]);
     let mock = MockProvider::new(vec![calls, text_response(&["One it is."])]).await;
     let result = ask(openai_options(&mock), "Make both.").await;
