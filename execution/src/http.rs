@@ -19,28 +19,7 @@ pub(crate) use watch_limit::WatchLimiter;
 use crate::state::ExecutionState;
 use axum::Router;
 use axum::routing::{any, get};
-use interzone_edge::listener::{IncomingRequest, Peer, ResponseFuture};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Serves calls to `/jsonrpc`, by far the busiest endpoint, without going through the axum router.
-pub fn jsonrpc_fast_path(
-    zone: Arc<ExecutionState>,
-) -> impl Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
-+ Send
-+ Sync
-+ 'static {
-    move |request, peer| {
-        if !matches!(request.uri().path(), "/jsonrpc" | "/rpc") {
-            return ControlFlow::Continue(request);
-        }
-        let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
-        let sender = request.body().upload().cloned();
-        let answer =
-            jsonrpc::serve_request(zone, request, Some(peer), sender, response::JSONRPC_PATH);
-        ControlFlow::Break(Box::pin(answer))
-    }
-}
 
 /// Router with every endpoint of the zone.
 pub fn router(zone: Arc<ExecutionState>) -> Router {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use axum::routing::{any, get};
 use interzone_edge::auth::Identity;
-use interzone_edge::listener::{Peer, PendingUpload};
+use interzone_edge::listener::Peer;
 use interzone_edge::readiness::SharedCheck;
 use interzone_edge::request_context::CORRELATION_HEADER;
 use serde_json::json;
@@ -168,15 +168,7 @@ async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Res
         A2A_ENDPOINT => A2A_ENDPOINT,
         _ => HTTP_ENDPOINT,
     };
-    let sender = request.extensions().get::<PendingUpload>().cloned();
-    jsonrpc::serve_request(
-        Arc::clone(&core.zone),
-        request,
-        Some(caller),
-        sender,
-        endpoint,
-    )
-    .await
+    jsonrpc::serve_request(Arc::clone(&core.zone), request, Some(caller), endpoint).await
 }
 
 /// `GET /ping`, AgentCore's health check.

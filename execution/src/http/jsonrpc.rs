@@ -7,12 +7,11 @@ use crate::rpc::body::ResponseBody;
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{self, AuthenticatedCaller, RequestMeta, RpcResponse};
 use crate::state::ExecutionState;
-use axum::BoxError;
-use axum::body::HttpBody as Body;
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError, BodyReader};
@@ -28,37 +27,32 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{Instrument, Level};
 
-/// A readable request body, boxed or as the connection provides it.
-pub(super) trait ReadableBody:
-    Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
-{
-}
-
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> ReadableBody for B {}
-
 pub(super) async fn endpoint(
     State(zone): State<Arc<ExecutionState>>,
-    request: axum::extract::Request,
+    request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let sender = request.extensions().get::<PendingUpload>().cloned();
-    serve_request(zone, request, peer, sender, JSONRPC_PATH).await
+    serve_request(zone, request, peer, JSONRPC_PATH).await
 }
 
-pub(super) fn serve_request<B: ReadableBody>(
+/// Handles a call that arrived at `endpoint`.
+pub(super) fn serve_request(
     zone: Arc<ExecutionState>,
-    request: Request<B>,
+    request: Request,
     peer: Option<Arc<Peer>>,
-    sender: Option<PendingUpload>,
     endpoint: &'static str,
 ) -> impl Future<Output = Response> + Send {
     // Unused parts are dropped before the future is created: captured values enlarge it and move with it.
     let (
         Parts {
-            method, headers, ..
+            method,
+            headers,
+            mut extensions,
+            ..
         },
         body,
     ) = request.into_parts();
+    let upload = extensions.remove::<PendingUpload>();
     async move {
         let scan = HeaderScan::new(&headers);
         let meta = RequestMeta {
@@ -76,7 +70,7 @@ pub(super) fn serve_request<B: ReadableBody>(
         if method != Method::POST {
             return response::method_not_allowed_with("POST", &meta);
         }
-        let body = (body, sender);
+        let body = (body, upload);
         let mut response = pin!(with_tracing(&zone, &headers, media_type_error, body, &meta));
         // Marks everything logged meanwhile with the correlation id.
         poll_fn(|cx| {
@@ -87,11 +81,11 @@ pub(super) fn serve_request<B: ReadableBody>(
     }
 }
 
-async fn with_tracing<B: ReadableBody>(
+async fn with_tracing(
     zone: &Arc<ExecutionState>,
     headers: &HeaderMap,
     media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
+    body: (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Response {
     // A span costs more than many a response, so none is created unless it is exported or logged.
@@ -106,11 +100,11 @@ async fn with_tracing<B: ReadableBody>(
 }
 
 /// Handles the request inside a tracing span.
-async fn in_span<B: ReadableBody>(
+async fn in_span(
     zone: &Arc<ExecutionState>,
     headers: &HeaderMap,
     media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
+    body: (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Response {
     let span = tracing::info_span!("request", correlation = %meta.correlation);
@@ -128,11 +122,11 @@ async fn in_span<B: ReadableBody>(
     response
 }
 
-async fn handle<B: ReadableBody>(
+async fn handle(
     zone: &Arc<ExecutionState>,
     headers: &HeaderMap,
     media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
+    body: (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Response {
     if let Some(reason) = media_type_error
@@ -174,15 +168,15 @@ async fn handle<B: ReadableBody>(
 
 /// Reads the body, or returns the response that rejects it. The caller of a body over 64 KiB is
 /// authenticated before the remainder is read, and the remainder counts against the caller's share.
-async fn read_body<B: ReadableBody>(
+async fn read_body(
     zone: &ExecutionState,
     headers: &HeaderMap,
-    (body, sender): (B, Option<PendingUpload>),
+    (body, upload): (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Result<(Bytes, Option<Reservation>), Box<Response>> {
     let peer = meta.peer.as_deref();
     let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
-    let mut reader = BodyReader::new(body, headers, &zone.limits, key, sender);
+    let mut reader = BodyReader::new(body, headers, &zone.limits, key, upload);
     let reject = |error: BodyError| Box::new(body_rejection(zone, &error, meta));
     if let Err(error) = reader.check_size() {
         reader.drain();
