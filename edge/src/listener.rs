@@ -9,8 +9,8 @@ mod admission;
 mod conn_registry;
 mod connection;
 mod frames;
+mod head_counter;
 mod heads;
-mod reject_rewriter;
 mod request_body;
 mod service;
 mod tls_records;
@@ -82,10 +82,6 @@ pub enum RejectReason {
     Timeout,
     /// The request has no single valid `Host`, as HTTP/1.1 requires. 400.
     BadHost,
-    /// The first bytes of an HTTP/1.1 connection are no request head. 400, and the connection is closed.
-    Malformed,
-    /// The request head is too long, or has too many headers. 431.
-    HeadTooLarge,
 }
 
 type RejectFn = dyn Fn(RejectReason, CorrelationId) -> Response + Send + Sync;
@@ -109,8 +105,6 @@ impl ListenerShared {
             RejectReason::TooManyUploads => "too_many_uploads",
             RejectReason::Timeout => "too_slow",
             RejectReason::BadHost => "bad_host",
-            RejectReason::Malformed => "unreadable",
-            RejectReason::HeadTooLarge => "head_too_large",
         });
         (self.on_reject)(reason, correlation)
     }
@@ -343,11 +337,6 @@ fn plain_text_rejection(reason: RejectReason, correlation: CorrelationId) -> Res
         RejectReason::BadHost => (
             StatusCode::BAD_REQUEST,
             "send one Host header, with the name of the server\n",
-        ),
-        RejectReason::Malformed => (StatusCode::BAD_REQUEST, "not an HTTP/1.1 request\n"),
-        RejectReason::HeadTooLarge => (
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "the request path or headers are too long, or there are too many headers\n",
         ),
     };
     let mut response = Response::new(Body::from(text));
