@@ -18,7 +18,9 @@ pub(crate) use watch_limit::WatchLimiter;
 
 use crate::state::ExecutionState;
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::{any, get};
+use interzone_edge::telemetry;
 use std::sync::Arc;
 
 /// Router with every endpoint of the zone.
@@ -46,4 +48,5 @@ pub fn router(zone: Arc<ExecutionState>) -> Router {
         None => routes,
     }
     .fallback(response::not_found)
+    .layer(from_fn(telemetry::trace_request))
 }

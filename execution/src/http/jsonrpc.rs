@@ -20,12 +20,8 @@ use interzone_edge::listener::{Peer, PendingUpload};
 use interzone_edge::request_context::{
     CORRELATION_HEADER, CorrelationId, TRACEPARENT, TraceParent,
 };
-use interzone_edge::telemetry;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::time::Instant;
-use tracing::{Instrument, Level};
 
 pub(super) async fn endpoint(
     State(zone): State<Arc<ExecutionState>>,
@@ -36,13 +32,12 @@ pub(super) async fn endpoint(
 }
 
 /// Handles a call that arrived at `endpoint`.
-pub(super) fn serve_request(
+pub(super) async fn serve_request(
     zone: Arc<ExecutionState>,
     request: Request,
     peer: Option<Arc<Peer>>,
     endpoint: &'static str,
-) -> impl Future<Output = Response> + Send {
-    // Unused parts are dropped before the future is created: captured values enlarge it and move with it.
+) -> Response {
     let (
         Parts {
             method,
@@ -52,74 +47,23 @@ pub(super) fn serve_request(
         },
         body,
     ) = request.into_parts();
-    let upload = extensions.remove::<PendingUpload>();
-    async move {
-        let scan = HeaderScan::new(&headers);
-        let meta = RequestMeta {
-            correlation: CorrelationId::from_header(scan.correlation),
-            peer,
-            received_at: Instant::now(),
-            accepts_sse: scan.accepts_sse,
-            trace: scan
-                .has_traceparent
-                .then(|| TraceParent::from_headers(&headers))
-                .flatten(),
-            endpoint,
-        };
-        let media_type_error = scan.media_type_error();
-        if method != Method::POST {
-            return response::method_not_allowed_with("POST", &meta);
-        }
-        let body = (body, upload);
-        let mut response = pin!(with_tracing(&zone, &headers, media_type_error, body, &meta));
-        // Marks everything logged meanwhile with the correlation id.
-        poll_fn(|cx| {
-            let _mark = telemetry::enter_correlation(&meta.correlation);
-            response.as_mut().poll(cx)
-        })
-        .await
+    let scan = HeaderScan::new(&headers);
+    let meta = RequestMeta {
+        correlation: CorrelationId::from_header(scan.correlation),
+        peer,
+        received_at: Instant::now(),
+        accepts_sse: scan.accepts_sse,
+        trace: scan
+            .has_traceparent
+            .then(|| TraceParent::from_headers(&headers))
+            .flatten(),
+        endpoint,
+    };
+    if method != Method::POST {
+        return response::method_not_allowed_with("POST", &meta);
     }
-}
-
-async fn with_tracing(
-    zone: &Arc<ExecutionState>,
-    headers: &HeaderMap,
-    media_type_error: MediaTypeError,
-    body: (Body, Option<PendingUpload>),
-    meta: &RequestMeta,
-) -> Response {
-    // A span costs more than many a response, so none is created unless it is exported or logged.
-    if !telemetry::tracing_enabled() && !tracing::enabled!(Level::DEBUG) {
-        let mut response = handle(zone, headers, media_type_error, body, meta).await;
-        if let Some(parent) = &meta.trace {
-            parent.child().inject(response.headers_mut());
-        }
-        return response;
-    }
-    Box::pin(in_span(zone, headers, media_type_error, body, meta)).await
-}
-
-/// Handles the request inside a tracing span.
-async fn in_span(
-    zone: &Arc<ExecutionState>,
-    headers: &HeaderMap,
-    media_type_error: MediaTypeError,
-    body: (Body, Option<PendingUpload>),
-    meta: &RequestMeta,
-) -> Response {
-    let span = tracing::info_span!("request", correlation = %meta.correlation);
-    if let Some(parent) = &meta.trace {
-        telemetry::set_remote_parent(&span, parent);
-    }
-    let mut response = handle(zone, headers, media_type_error, body, meta)
-        .instrument(span.clone())
-        .await;
-    if let Some(parent) = &meta.trace {
-        telemetry::current_context(&span)
-            .unwrap_or_else(|| parent.child())
-            .inject(response.headers_mut());
-    }
-    response
+    let body = (body, extensions.remove::<PendingUpload>());
+    handle(&zone, &headers, scan.media_type_error(), body, &meta).await
 }
 
 async fn handle(
