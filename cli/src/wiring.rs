@@ -207,9 +207,7 @@ impl ExecutionServer {
             listeners.serve(core, zone.clone(), running, serving, &stop, grace);
         }
         if let Some(listener) = listener {
-            let listener = listener
-                .on_reject(listener_rejection)
-                .fast_path(interzone_execution::jsonrpc_fast_path(zone.clone()));
+            let listener = listener.on_reject(listener_rejection);
             let app = match &console {
                 Some(console) => router(zone).merge(console.router()),
                 None => router(zone),

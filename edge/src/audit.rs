@@ -3,46 +3,78 @@
 //! A line has a fixed set of members. Request content, response content and credentials have no member, so they cannot
 //! get in.
 
-mod encode;
 mod writer;
 
 use crate::telemetry::{self, Metrics};
-use encode::LineEncoder;
-use std::cell::RefCell;
+use serde::{Serialize, Serializer};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use time::OffsetDateTime;
 use writer::AuditWriter;
 
-/// One audit entry.
-#[derive(Clone, Debug)]
+/// Maximum length of a value; longer ones are truncated. Ids and names are short.
+const MAX_VALUE_BYTES: usize = 200;
+
+/// One audit entry, in its JSON form.
+#[derive(Clone, Debug, Serialize)]
 pub struct AuditEntry<'a> {
     /// Time of the response; the request arrived `latency` before.
+    #[serde(serialize_with = "utc_time")]
     pub at: SystemTime,
     /// Principal of the caller.
+    #[serde(rename = "who", serialize_with = "truncated")]
     pub principal: &'a str,
     /// Client of the caller.
+    #[serde(serialize_with = "truncated")]
     pub client: &'a str,
     /// Called method.
+    #[serde(serialize_with = "truncated")]
     pub method: &'a str,
     /// Id of the request as its caller sent it.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "truncated_option"
+    )]
     pub id: Option<&'a str>,
     /// Id of the task or stream concerned.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "truncated_option"
+    )]
     pub subject: Option<&'a str>,
     /// Outcome label.
+    #[serde(serialize_with = "truncated")]
     pub outcome: &'a str,
     /// Error code, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
     /// Processing time.
+    #[serde(rename = "latency_ms", serialize_with = "milliseconds")]
     pub latency: Duration,
     /// Correlation id of the request.
+    #[serde(serialize_with = "truncated")]
     pub correlation: &'a str,
     /// Address of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
 }
+
+impl AuditEntry<'_> {
+    /// Encodes the entry with a line feed. `None` if it cannot be encoded.
+    fn to_line(&self) -> Option<Vec<u8>> {
+        let mut line = Vec::with_capacity(LINE_CAPACITY);
+        serde_json::to_writer(&mut line, self).ok()?;
+        line.push(b'\n');
+        Some(line)
+    }
+}
+
+/// Initial buffer size of a line, which holds nearly all of them.
+const LINE_CAPACITY: usize = 512;
 
 /// Writes entries as JSON lines to the log, a file, or both. Never blocks a request: dedicated threads write, and if
 /// one cannot keep up, lines are dropped and counted.
@@ -95,21 +127,47 @@ impl Audit {
         if log.is_none() && self.file.is_none() {
             return false;
         }
-        ENCODER.with_borrow_mut(|line| {
-            let Some(line) = line.encode(entry) else {
-                self.metrics.record_audit_dropped();
-                return false;
-            };
-            for lines in log.into_iter().chain(&self.file) {
-                lines.push(line);
-            }
-            log.is_some()
-        })
+        let Some(line) = entry.to_line() else {
+            self.metrics.record_audit_dropped();
+            return false;
+        };
+        for lines in log.into_iter().chain(&self.file) {
+            lines.push(&line);
+        }
+        log.is_some()
     }
 }
 
-thread_local! {
-    static ENCODER: RefCell<LineEncoder> = RefCell::default();
+/// Serializes a time in UTC with milliseconds.
+fn utc_time<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    let at = OffsetDateTime::from(*at);
+    serializer.collect_str(&format_args!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second(),
+        at.millisecond()
+    ))
+}
+
+/// Serializes a duration in milliseconds, rounded to microseconds.
+fn milliseconds<S: Serializer>(latency: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    let micros = (latency.as_nanos() + 500) / 1000;
+    let whole = u32::try_from(micros / 1000).unwrap_or(u32::MAX);
+    let thousandths = u32::try_from(micros % 1000).unwrap_or(0);
+    serializer.serialize_f64(f64::from(whole) + f64::from(thousandths) / 1000.0)
+}
+
+fn truncated<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let end = text.floor_char_boundary(MAX_VALUE_BYTES);
+    serializer.serialize_str(text.get(..end).unwrap_or_default())
+}
+
+fn truncated_option<S: Serializer>(text: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    truncated(text.unwrap_or_default(), serializer)
 }
 
 #[cfg(test)]
@@ -161,6 +219,47 @@ mod tests {
             "latency_ms": 1.234, "correlation": "abc", "address": "127.0.0.1",
         });
         assert_eq!(line, expect);
+    }
+
+    fn encode(entry: &AuditEntry<'_>) -> serde_json::Value {
+        serde_json::from_slice(&entry.to_line().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn timestamps_are_formatted_in_utc() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (7, "1970-01-01T00:00:00.007Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_735_689_599_120, "2024-12-31T23:59:59.120Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            let at = UNIX_EPOCH + Duration::from_millis(millis);
+            let line = encode(&AuditEntry { at, ..entry("x") });
+            assert_eq!(line["at"], expected);
+        }
+    }
+
+    #[test]
+    fn latencies_and_addresses_are_encoded() {
+        let encode = |latency, address| {
+            encode(&AuditEntry {
+                latency,
+                address,
+                code: Some(-32_000),
+                ..entry("x")
+            })
+        };
+        let line = encode(Duration::from_nanos(4_499), Some([10, 0, 200, 255].into()));
+        assert_eq!(line["latency_ms"], 0.004);
+        assert_eq!(line["address"], "10.0.200.255");
+        assert_eq!(line["code"], -32_000);
+        let line = encode(Duration::from_nanos(60_012_345_500), None);
+        assert_eq!(line["latency_ms"], 60_012.346);
+        assert!(line.get("address").is_none());
+        let line = encode(Duration::MAX, Some(std::net::Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(line["address"], "::1");
     }
 
     #[test]

@@ -9,8 +9,8 @@ mod admission;
 mod conn_registry;
 mod connection;
 mod frames;
+mod head_counter;
 mod heads;
-mod reject_rewriter;
 mod request_body;
 mod service;
 mod tls_records;
@@ -19,7 +19,6 @@ mod transfer;
 mod unread_responses;
 
 pub use admission::PendingUpload;
-pub use request_body::RequestBody;
 
 use crate::auth::Identity;
 use crate::budget::{AddressPrefix, ShareKey};
@@ -34,10 +33,8 @@ use axum::body::Body;
 use axum::response::Response;
 use conn_registry::{ConnRegistry, ShutdownOrder};
 use connection::AcceptedConn;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -85,22 +82,8 @@ pub enum RejectReason {
     Timeout,
     /// The request has no single valid `Host`, as HTTP/1.1 requires. 400.
     BadHost,
-    /// The first bytes of an HTTP/1.1 connection are no request head. 400, and the connection is closed.
-    Malformed,
-    /// The request head is too long, or has too many headers. 431.
-    HeadTooLarge,
 }
 
-/// A request whose body may still be being received.
-pub type IncomingRequest = Request<RequestBody>;
-
-/// Future of a response.
-pub type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-/// Handles a request without the router, or returns it.
-type FastPathFn = dyn Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
-    + Send
-    + Sync;
 type RejectFn = dyn Fn(RejectReason, CorrelationId) -> Response + Send + Sync;
 
 /// State shared by all connections of a listener.
@@ -110,7 +93,6 @@ struct ListenerShared {
     admission: Arc<Admission>,
     addresses: Arc<AddressTable>,
     on_reject: Box<RejectFn>,
-    fast_path: Box<FastPathFn>,
     registry: Arc<ConnRegistry>,
     protocols: connection::HttpProtocols,
 }
@@ -123,8 +105,6 @@ impl ListenerShared {
             RejectReason::TooManyUploads => "too_many_uploads",
             RejectReason::Timeout => "too_slow",
             RejectReason::BadHost => "bad_host",
-            RejectReason::Malformed => "unreadable",
-            RejectReason::HeadTooLarge => "head_too_large",
         });
         (self.on_reject)(reason, correlation)
     }
@@ -139,7 +119,6 @@ pub struct Listener {
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     on_reject: Box<RejectFn>,
-    fast_path: Box<FastPathFn>,
 }
 
 impl Listener {
@@ -177,7 +156,6 @@ impl Listener {
             limits,
             metrics,
             on_reject: Box::new(plain_text_rejection),
-            fast_path: Box::new(|request, _| ControlFlow::Continue(request)),
         })
     }
 
@@ -194,22 +172,6 @@ impl Listener {
     ) -> Self {
         Self {
             on_reject: Box::new(respond),
-            ..self
-        }
-    }
-
-    /// Sets a handler that sees each request first, and either responds or returns it for the router. Routing costs
-    /// more than some responses.
-    #[must_use]
-    pub fn fast_path(
-        self,
-        handle: impl Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self {
-            fast_path: Box::new(handle),
             ..self
         }
     }
@@ -231,7 +193,6 @@ impl Listener {
             limits: self.limits,
             metrics: self.metrics,
             on_reject: self.on_reject,
-            fast_path: self.fast_path,
             registry: Arc::clone(&registry),
         });
         let done = CancellationToken::new();
@@ -376,11 +337,6 @@ fn plain_text_rejection(reason: RejectReason, correlation: CorrelationId) -> Res
         RejectReason::BadHost => (
             StatusCode::BAD_REQUEST,
             "send one Host header, with the name of the server\n",
-        ),
-        RejectReason::Malformed => (StatusCode::BAD_REQUEST, "not an HTTP/1.1 request\n"),
-        RejectReason::HeadTooLarge => (
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "the request path or headers are too long, or there are too many headers\n",
         ),
     };
     let mut response = Response::new(Body::from(text));

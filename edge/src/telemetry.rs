@@ -1,18 +1,17 @@
 //! Telemetry of a node: logs, traces to a collector (OTLP) and Prometheus metrics. Set up once, at the start.
 
-mod log_correlation;
 mod metrics;
+mod request_span;
 #[cfg(test)]
 mod tests;
 mod traces;
 
-pub use log_correlation::{CorrelationScope, enter_correlation};
 pub use metrics::{GaugeGuard, METRICS_MEDIA_TYPE, Metrics};
-pub use traces::{current_context, set_remote_parent};
+pub use request_span::trace_request;
+pub use traces::current_context;
 
 use crate::Secret;
 use crate::tls::TrustRoots;
-use log_correlation::CorrelatingMakeWriter;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -123,7 +122,6 @@ where
 {
     let (subscriber, guard) = build(options, writer)?;
     subscriber.try_init().map_err(TelemetryError::AlreadySet)?;
-    TRACING_ENABLED.store(options.otlp.is_some(), Ordering::Relaxed);
     AUDIT_ENABLED.store(filter_enables_audit(&options.filter), Ordering::Relaxed);
     Ok(guard)
 }
@@ -140,13 +138,6 @@ fn filter_enables_audit(filter: &str) -> bool {
 }
 
 static AUDIT_ENABLED: AtomicBool = AtomicBool::new(true);
-
-/// Returns true if traces are exported. If not, a span for each request is wasted work.
-pub fn tracing_enabled() -> bool {
-    TRACING_ENABLED.load(Ordering::Relaxed)
-}
-
-static TRACING_ENABLED: AtomicBool = AtomicBool::new(false);
 
 fn build<W>(
     options: &LogOptions,
@@ -167,16 +158,13 @@ where
     let no_library_trace =
         filter_fn(|meta| *meta.level() <= Level::DEBUG || meta.target().starts_with("interzone"))
             .with_max_level_hint(LevelFilter::TRACE);
-    let lines = tracing_subscriber::fmt::layer().with_writer(CorrelatingMakeWriter {
-        inner: writer,
-        format: options.format,
-    });
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match options.format {
         LogFormat::Text => lines.with_ansi(options.colors).boxed(),
         LogFormat::Json => lines
             .json()
             .flatten_event(true)
-            .with_current_span(false)
+            .with_span_list(false)
             .boxed(),
     };
     let provider = options.otlp.as_ref().map(traces::provider).transpose()?;

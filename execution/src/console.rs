@@ -28,6 +28,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use client_names::ClientNames;
 use interzone_edge::issuer::{GrantType, NewOAuthClient, OAuthClients};
+use interzone_edge::telemetry;
 use live::LiveUpdates;
 use metrics_history::MetricsHistory;
 use session::ConsoleSessions;
@@ -153,7 +154,10 @@ impl Console {
             .route("/console/console.css", get(layout::style))
             .route("/console/console.js", get(layout::script))
             .route("/console/icon.svg", get(layout::icon));
-        authenticated.merge(public).with_state(state)
+        authenticated
+            .merge(public)
+            .with_state(state)
+            .layer(axum::middleware::from_fn(telemetry::trace_request))
     }
 
     /// Samples metrics, sends live updates to open pages and renews the operators' tokens, until `stop` is

@@ -18,29 +18,10 @@ pub(crate) use watch_limit::WatchLimiter;
 
 use crate::state::ExecutionState;
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::{any, get};
-use interzone_edge::listener::{IncomingRequest, Peer, ResponseFuture};
-use std::ops::ControlFlow;
+use interzone_edge::telemetry;
 use std::sync::Arc;
-
-/// Serves calls to `/jsonrpc`, by far the busiest endpoint, without going through the axum router.
-pub fn jsonrpc_fast_path(
-    zone: Arc<ExecutionState>,
-) -> impl Fn(IncomingRequest, &Arc<Peer>) -> ControlFlow<ResponseFuture, IncomingRequest>
-+ Send
-+ Sync
-+ 'static {
-    move |request, peer| {
-        if !matches!(request.uri().path(), "/jsonrpc" | "/rpc") {
-            return ControlFlow::Continue(request);
-        }
-        let (zone, peer) = (Arc::clone(&zone), Arc::clone(peer));
-        let sender = request.body().upload().cloned();
-        let answer =
-            jsonrpc::serve_request(zone, request, Some(peer), sender, response::JSONRPC_PATH);
-        ControlFlow::Break(Box::pin(answer))
-    }
-}
 
 /// Router with every endpoint of the zone.
 pub fn router(zone: Arc<ExecutionState>) -> Router {
@@ -67,4 +48,5 @@ pub fn router(zone: Arc<ExecutionState>) -> Router {
         None => routes,
     }
     .fallback(response::not_found)
+    .layer(from_fn(telemetry::trace_request))
 }

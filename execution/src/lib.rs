@@ -17,8 +17,6 @@ mod state;
 pub mod webhooks;
 pub mod workers;
 
-pub use self::http::{
-    AgentCore, AgentCoreOptions, OPERATE_SCOPE, jsonrpc_fast_path, listener_rejection, router,
-};
+pub use self::http::{AgentCore, AgentCoreOptions, OPERATE_SCOPE, listener_rejection, router};
 pub use in_process::in_process;
 pub use state::{ExecutionOptions, ExecutionState, OperatorInfo, ReadinessCheck};

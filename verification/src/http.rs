@@ -9,6 +9,7 @@ use crate::slack::signature::{
 use crate::state::{IngestResult, StateInner, VerificationState};
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use interzone_edge::body::{self, BodyError};
 use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
+use interzone_edge::telemetry;
 use interzone_hub::HubError;
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,6 +41,7 @@ pub fn router(zone: VerificationState) -> Router {
         None => routes,
     }
     .fallback(|| async { text_response(StatusCode::NOT_FOUND, "not found") })
+    .layer(from_fn(telemetry::trace_request))
 }
 
 async fn slack_events(State(zone): State<VerificationState>, request: Request) -> Response {

@@ -4,6 +4,7 @@
 //! entries, and [`PostHandler`] delivers each entry to Slack exactly once.
 
 mod blocks;
+#[cfg(test)]
 mod complexity_probe;
 mod ephemeral;
 mod features;

@@ -289,14 +289,6 @@ pub(super) const CALL_OUTCOMES: Descriptions = &[
         "bad_host",
         "Missing, duplicate or malformed `Host` header: a broken proxy, or a scan.",
     ),
-    (
-        "unreadable",
-        "The first bytes of a connection are not an HTTP/1.1 request: a broken client, or a scan.",
-    ),
-    (
-        "head_too_large",
-        "HTTP/1.1: path and headers exceed 32 KiB together, or there are more than 100 headers.",
-    ),
     ("nowhere", "Unknown path."),
     (
         "wrong_verb",

@@ -87,7 +87,7 @@ impl Drop for AuditWriter {
 
 impl std::fmt::Debug for AuditWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Lines")
+        f.write_str("AuditWriter")
     }
 }
 

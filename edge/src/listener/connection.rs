@@ -3,7 +3,7 @@
 use super::addresses::AddressAdmission;
 use super::conn_registry::{ConnState, ShutdownOrder};
 use super::frames::FrameLimitedIo;
-use super::reject_rewriter::RejectRewriter;
+use super::head_counter::HeadCounter;
 use super::service::ConnService;
 use super::tls_records::TlsRecordTracker;
 use super::tracked_socket::TrackedSocket;
@@ -220,34 +220,29 @@ fn serve_http(
     });
     let service = service_fn(move |request| Arc::clone(&service).handle(request));
     conn.start_http(is_http2);
-    // An error concerns one client, which knows it already. It is not logged, because clients can cause any number of
-    // them.
     if let Some(executor) = executor {
         let frames = FrameLimitedIo::new(stream, Arc::clone(&shared.metrics), Arc::clone(&conn));
         let io = TokioIo::new(frames);
         let http2 = HttpProtocols::http2(&shared.limits, executor);
         let connection = Box::pin(http2.serve_connection(io, service));
-        Box::pin(poll_with_shutdown(connection, conn, |it| {
+        Box::pin(poll_with_shutdown(connection, conn, shared, |it| {
             it.graceful_shutdown()
         }))
     } else {
-        let io = TokioIo::new(RejectRewriter::new(
-            stream,
-            Arc::clone(&shared),
-            Arc::clone(&conn),
-        ));
+        let io = TokioIo::new(HeadCounter::new(stream, Arc::clone(&conn)));
         let connection = shared.protocols.http1.serve_connection(io, service);
         let connection = Box::pin(connection.with_upgrades());
-        Box::pin(poll_with_shutdown(connection, conn, |it| {
+        Box::pin(poll_with_shutdown(connection, conn, shared, |it| {
             it.graceful_shutdown()
         }))
     }
 }
 
 /// Polls the connection to its end, and applies shutdown orders.
-async fn poll_with_shutdown<C: Future>(
+async fn poll_with_shutdown<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<Box<C>>,
     conn: Arc<ConnState>,
+    shared: Arc<ListenerShared>,
     close: impl Fn(Pin<&mut C>),
 ) {
     let mut closing = false;
@@ -261,9 +256,22 @@ async fn poll_with_shutdown<C: Future>(
             }
             ShutdownOrder::Abort => return Poll::Ready(()),
         }
-        connection.as_mut().poll(cx).map(|_| ())
+        connection.as_mut().poll(cx).map(|result| {
+            if let Err(error) = result {
+                count_parse_error(&shared, &error);
+            }
+        })
     })
     .await;
+}
+
+/// Counts a request that the HTTP library rejected. Errors are not logged, because clients can cause any number of them.
+fn count_parse_error(shared: &ListenerShared, error: &hyper::Error) {
+    if error.is_parse_too_large() {
+        shared.metrics.record_rejected("head_too_large");
+    } else if error.is_parse() {
+        shared.metrics.record_rejected("unreadable");
+    }
 }
 
 /// Performs the TLS handshake. Returns the outcome label on failure.

@@ -9,8 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// Body of a request, which may still be being received.
-#[derive(Debug)]
-pub struct RequestBody {
+pub(super) struct RequestBody {
     incoming: Incoming,
     /// None once the body is complete, or if there is none.
     upload: Option<PendingUpload>,
@@ -19,11 +18,6 @@ pub struct RequestBody {
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, upload: Option<PendingUpload>) -> Self {
         Self { incoming, upload }
-    }
-
-    /// Returns the pending upload; `None` once the body is complete.
-    pub fn upload(&self) -> Option<&PendingUpload> {
-        self.upload.as_ref()
     }
 
     /// Marks the body as complete. Returns true if the request is admitted.

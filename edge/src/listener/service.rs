@@ -1,10 +1,11 @@
-//! Per-connection request service: counts each request, attaches its peer and enforces its timeout. A request that is
-//! answered at once needs no timer and no allocation but the extension.
+//! Per-connection request service: counts each request, attaches its peer, enforces its timeout and passes it to the
+//! router. A request that is answered at once needs no timer.
 
 use super::admission::{UnansweredUpload, WorkPermit};
 use super::conn_registry::{ActiveRequest, ConnState};
+use super::request_body::RequestBody;
 use super::transfer::{CountedChunk, StreamExecutor, Transfer};
-use super::{IncomingRequest, ListenerShared, Peer, RejectReason, RequestBody};
+use super::{ListenerShared, Peer, RejectReason};
 use crate::budget::AddressPrefix;
 use crate::lazy_timeout::timeout_lazy;
 use crate::request_context::{CORRELATION_HEADER, CorrelationId};
@@ -12,15 +13,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use axum::routing::future::RouteFuture;
-use futures_util::FutureExt;
-use futures_util::future::Either;
 use http::header::{CONNECTION, HOST};
 use http::{HeaderValue, Request, StatusCode, Version};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -74,14 +72,7 @@ impl ConnService {
             true => self.admit(&request).ok_or(RejectReason::Busy),
             false => Err(RejectReason::BadHost),
         };
-        let admitted = admitted.map(|admitted| {
-            let upload = match &admitted {
-                AdmittedRequest::Working { .. } => None,
-                AdmittedRequest::Uploading(UnansweredUpload(sender)) => Some(sender.clone()),
-            };
-            let request = request.map(|incoming| RequestBody::new(incoming, upload));
-            (self.dispatch(request), admitted)
-        });
+        let admitted = admitted.map(|admitted| (self.dispatch(request, &admitted), admitted));
         async move {
             let mut must_close = false;
             let mut response = match admitted {
@@ -125,23 +116,23 @@ impl ConnService {
         Some(AdmittedRequest::Uploading(UnansweredUpload(upload)))
     }
 
+    /// Passes the request to the router, with its peer and its pending upload as extensions.
     fn dispatch(
         &self,
-        request: IncomingRequest,
-    ) -> Either<impl Future<Output = Result<Response, Infallible>> + use<>, RouteFuture<Infallible>>
-    {
-        match (self.shared.fast_path)(request, &self.peer) {
-            ControlFlow::Break(answering) => Either::Left(answering.map(Ok)),
-            ControlFlow::Continue(request) => {
-                let upload = request.body().upload().cloned();
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(Arc::clone(&self.peer));
-                if let Some(sender) = upload {
-                    request.extensions_mut().insert(sender);
-                }
-                Either::Right(self.app.clone().call(request))
-            }
+        request: Request<Incoming>,
+        admitted: &AdmittedRequest,
+    ) -> RouteFuture<Infallible> {
+        let upload = match admitted {
+            AdmittedRequest::Working { .. } => None,
+            AdmittedRequest::Uploading(UnansweredUpload(upload)) => Some(upload.clone()),
+        };
+        let mut request =
+            request.map(|incoming| Body::new(RequestBody::new(incoming, upload.clone())));
+        request.extensions_mut().insert(Arc::clone(&self.peer));
+        if let Some(upload) = upload {
+            request.extensions_mut().insert(upload);
         }
+        self.app.clone().call(request)
     }
 
     fn reject(&self, reason: RejectReason, correlation: Option<HeaderValue>) -> Response {

@@ -2,16 +2,22 @@
 
 use super::{
     LogFormat, LogOptions, OtlpOptions, TelemetryError, build, current_context,
-    filter_enables_audit, log_correlation, set_remote_parent,
+    filter_enables_audit, trace_request, traces::set_remote_parent,
 };
 use crate::Secret;
-use crate::request_context::{CorrelationId, TraceParent};
+use crate::request_context::{CORRELATION_HEADER, TRACEPARENT, TraceParent};
 use crate::tls::{DevCa, ServerTls, TlsFiles, TrustRoots};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use http_body_util::BodyExt;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tower::ServiceExt;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
@@ -89,61 +95,69 @@ fn disabled_events_are_not_evaluated() {
     }
 }
 
-#[test]
-fn log_lines_carry_the_correlation_id() {
-    let (one, other) = (
-        CorrelationId::from_text("number-1").unwrap(),
-        CorrelationId::generate(),
-    );
-    let emit = || {
-        tracing::info!("before");
-        let outer = log_correlation::enter_correlation(&one);
-        tracing::info!(said = "correlation", "within");
-        {
-            let _inner = log_correlation::enter_correlation(&other);
-            tracing::info!("deeper");
-            tracing::info!(correlation = %other, "said already");
-        }
-        tracing::info!("again");
-        drop(outer);
-        tracing::info!("after");
+/// Sends a request with these headers through the middleware to a handler that logs a warning, and returns the handler's
+/// view of the correlation id and the response headers.
+fn send_traced(sent: &[(HeaderName, &str)]) -> (String, HeaderMap) {
+    let handler = |headers: HeaderMap| async move {
+        tracing::warn!(said = "correlation=forged", "within");
+        headers[CORRELATION_HEADER].to_str().unwrap().to_owned()
     };
-    let expected = [
-        None,
-        Some("number-1"),
-        Some(other.as_str()),
-        Some(other.as_str()),
-        Some("number-1"),
-        None,
-    ];
-    let text = capture_log(&options(LogFormat::Json, "info"), emit);
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let correlations: Vec<_> = lines
-        .iter()
-        .map(|line| line["correlation"].as_str())
-        .collect();
-    assert_eq!(correlations, expected, "{text}");
-    for colours in [false, true] {
-        let mut options = options(LogFormat::Text, "info");
-        options.colors = colours;
-        let text = capture_log(&options, emit);
-        assert_eq!(text.lines().count(), expected.len(), "{text}");
-        for (line, expected) in text.lines().zip(expected) {
-            let times = expected.map_or(0, |id| line.matches(id).count());
-            assert_eq!(times, usize::from(expected.is_some()), "{line}");
-            let has_id = line.contains(" correlation=") || line.contains("said already");
-            assert_eq!(has_id, expected.is_some(), "{line}");
-        }
+    let app = Router::new()
+        .fallback(handler)
+        .layer(axum::middleware::from_fn(trace_request));
+    let mut request = Request::new(Body::empty());
+    for (name, value) in sent {
+        let value = HeaderValue::from_str(value).unwrap();
+        request.headers_mut().insert(name, value);
     }
-    // An id in a field value, which may come from outside, does not count.
-    let text = capture_log(&options(LogFormat::Text, "info"), || {
-        let _mark = log_correlation::enter_correlation(&one);
-        tracing::info!(error = "correlation=forged", "they said");
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        let (head, body) = app.oneshot(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (String::from_utf8(body.to_vec()).unwrap(), head.headers)
+    })
+}
+
+#[test]
+fn log_lines_of_a_request_carry_its_correlation_id() {
+    // Also with a filter that excludes spans of most levels.
+    for filter in ["info", "warn"] {
+        let mut seen = Vec::new();
+        let text = capture_log(&options(LogFormat::Json, filter), || {
+            seen.push(send_traced(&[(CORRELATION_HEADER, "number-1")]).0);
+            seen.push(send_traced(&[(CORRELATION_HEADER, "not valid")]).0);
+            seen.push(send_traced(&[]).0);
+            tracing::warn!("after");
+        });
+        let logged: Vec<Option<String>> = text
+            .lines()
+            .map(|line| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                line["span"]["correlation"].as_str().map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(seen[0], "number-1");
+        assert!(seen[1..].iter().all(|id| id.len() == 36), "{seen:?}");
+        let expected: Vec<_> = seen.into_iter().map(Some).chain([None]).collect();
+        assert_eq!(logged, expected, "{text}");
+    }
+    let text = capture_log(&options(LogFormat::Text, "warn"), || {
+        send_traced(&[(CORRELATION_HEADER, "number-1")]);
     });
-    assert!(text.ends_with(" correlation=number-1\n"), "{text}");
+    assert!(text.contains("request{correlation=number-1}"), "{text}");
+}
+
+#[test]
+fn response_continues_the_trace_of_the_request() {
+    let parent = TraceParent::new_root(true);
+    capture_log(&options(LogFormat::Text, "off"), || {
+        let (_, headers) = send_traced(&[(TRACEPARENT, &parent.to_string())]);
+        let context = TraceParent::from_headers(&headers).unwrap();
+        assert_eq!(context.trace_id(), parent.trace_id());
+        assert_ne!(context.span_id(), parent.span_id());
+        let (_, headers) = send_traced(&[]);
+        assert!(!headers.contains_key(TRACEPARENT));
+    });
 }
 
 #[test]

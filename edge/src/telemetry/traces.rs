@@ -26,7 +26,7 @@ const MAX_QUEUED_SPANS: usize = 4096;
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes `span` a child of the caller's span. Does nothing if traces are disabled.
-pub fn set_remote_parent(span: &Span, parent: &TraceParent) {
+pub(super) fn set_remote_parent(span: &Span, parent: &TraceParent) {
     let state = parent
         .tracestate()
         .and_then(|text| TraceState::from_str(text).ok());

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -101,20 +101,19 @@ async fn oversized_headers_get_431() {
         stream.write_all(request.as_bytes()).await.unwrap();
         let answer = read_to_close(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
-        assert!(answer.contains("x-correlation-id: "), "{answer}");
-        let expected = "the request path or headers are too long, or there are too many headers\n";
-        assert!(answer.ends_with(expected), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
     }
     for rubbish in ["\u{1} rubbish\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"] {
         let mut stream = server.connect().await;
         stream.write_all(rubbish.as_bytes()).await.unwrap();
         let answer = read_to_close(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-        let expected = "not an HTTP/1.1 request\n";
-        assert!(answer.ends_with(expected), "{answer}");
     }
     server
         .wait_for_metric("interzone_requests_rejected_total{reason=\"head_too_large\"} 2")
+        .await;
+    server
+        .wait_for_metric("interzone_requests_rejected_total{reason=\"unreadable\"} 2")
         .await;
 
     let client = server.client().build().unwrap();
@@ -123,61 +122,6 @@ async fn oversized_headers_get_431() {
         .header("x-long", "x".repeat(20 * 1024));
     let refused = request.send().await.map(|answer| answer.status().as_u16());
     assert!(matches!(refused, Ok(431) | Err(_)), "{refused:?}");
-    server.shut_down().await;
-}
-
-#[tokio::test]
-async fn response_that_looks_like_an_error_is_unchanged() {
-    const FAKE: &str = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
-    let (release, released) = mpsc::channel::<()>(1);
-    let released = Arc::new(tokio::sync::Mutex::new(released));
-    let forged = move || {
-        let released = Arc::clone(&released);
-        // Its end is sent separately, long after its head.
-        let pieces = stream::unfold(0, move |piece| {
-            let released = Arc::clone(&released);
-            async move {
-                match piece {
-                    0 => Some((Ok::<_, Infallible>("here it comes: "), 1)),
-                    1 => {
-                        released.lock().await.recv().await;
-                        Some((Ok(FAKE), 2))
-                    }
-                    _ => None,
-                }
-            }
-        });
-        let length = "here it comes: ".len() + FAKE.len();
-        async move {
-            (
-                [("content-length", length.to_string())],
-                Body::from_stream(pieces),
-            )
-        }
-    };
-    let server = ListenerSetup::new(app().route("/forged", get(forged)))
-        .start()
-        .await;
-    let mut stream = server.connect().await;
-    let request = b"GET /forged HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    let mut head = [0; 1];
-    stream.read_exact(&mut head).await.unwrap();
-    release.send(()).await.unwrap();
-    let answer = read_to_close(&mut stream).await;
-    assert!(answer.starts_with("TTP/1.1 200 "), "{answer}");
-    assert!(
-        answer.ends_with(&format!("here it comes: {FAKE}")),
-        "{answer}"
-    );
-
-    // Invalid bytes after a valid request are rejected by the HTTP library only.
-    let mut stream = server.connect().await;
-    assert!(send_get(&mut stream, "/").await.unwrap().ends_with("here"));
-    stream.write_all(b"\x01 rubbish\r\n\r\n").await.unwrap();
-    let answer = read_to_close(&mut stream).await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
     server.shut_down().await;
 }
 

@@ -64,7 +64,6 @@ async fn plain_listener_serves_with_limits_and_stops() {
     large.write_all(request.as_bytes()).await.unwrap();
     let answer = read_to_end(&mut large).await;
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    assert!(answer.contains("too long"), "{answer}");
 
     stop.cancel();
     within_timeout("the listener to end", serving)

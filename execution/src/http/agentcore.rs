@@ -10,12 +10,14 @@ use crate::state::ExecutionState;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::middleware::{from_fn, map_request};
 use axum::response::Response;
 use axum::routing::{any, get};
 use interzone_edge::auth::Identity;
-use interzone_edge::listener::{Peer, PendingUpload};
+use interzone_edge::listener::Peer;
 use interzone_edge::readiness::SharedCheck;
 use interzone_edge::request_context::CORRELATION_HEADER;
+use interzone_edge::telemetry;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,6 +92,8 @@ impl AgentCore {
             .method_not_allowed_fallback(response::method_not_allowed)
             .with_state(Arc::clone(self))
             .fallback(async |headers: HeaderMap| response::not_found_with(HTTP_ENDPOINT, &headers))
+            .layer(from_fn(telemetry::trace_request))
+            .layer(map_request(set_correlation))
     }
 
     /// Router for port 9000, agent-to-agent calls.
@@ -105,6 +109,8 @@ impl AgentCore {
             .with_state(Arc::clone(self))
             .route("/.well-known/agent-card.json", card)
             .fallback(async |headers: HeaderMap| response::not_found_with(A2A_ENDPOINT, &headers))
+            .layer(from_fn(telemetry::trace_request))
+            .layer(map_request(set_correlation))
     }
 
     /// Builds the peer for a request that the runtime let through, with the identity from its headers.
@@ -150,12 +156,9 @@ impl AgentCore {
     }
 }
 
-/// Handles a call in any dialect.
-async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Response {
-    let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let caller = core.vouched_peer(request.headers(), peer.as_deref());
-    // The runtime only lets its own headers through. Without a custom correlation id, the session id is the
-    // one its logs have for the call.
+/// Sets the correlation id of a request that has none. The runtime only lets its own headers through; without a
+/// custom correlation id, the session id is the one its logs have for the call.
+async fn set_correlation(mut request: Request) -> Request {
     let headers = request.headers_mut();
     let correlation = headers
         .get(CUSTOM_CORRELATION)
@@ -164,19 +167,18 @@ async fn invoke(State(core): State<Arc<AgentCore>>, mut request: Request) -> Res
     if let (Some(name), false) = (correlation, headers.contains_key(CORRELATION_HEADER)) {
         headers.insert(CORRELATION_HEADER, name);
     }
+    request
+}
+
+/// Handles a call in any dialect.
+async fn invoke(State(core): State<Arc<AgentCore>>, request: Request) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let caller = core.vouched_peer(request.headers(), peer.as_deref());
     let endpoint = match request.uri().path() {
         A2A_ENDPOINT => A2A_ENDPOINT,
         _ => HTTP_ENDPOINT,
     };
-    let sender = request.extensions().get::<PendingUpload>().cloned();
-    jsonrpc::serve_request(
-        Arc::clone(&core.zone),
-        request,
-        Some(caller),
-        sender,
-        endpoint,
-    )
-    .await
+    jsonrpc::serve_request(Arc::clone(&core.zone), request, Some(caller), endpoint).await
 }
 
 /// `GET /ping`, AgentCore's health check.

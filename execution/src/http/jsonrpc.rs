@@ -7,12 +7,11 @@ use crate::rpc::body::ResponseBody;
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{self, AuthenticatedCaller, RequestMeta, RpcResponse};
 use crate::state::ExecutionState;
-use axum::BoxError;
-use axum::body::HttpBody as Body;
-use axum::extract::State;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError, BodyReader};
@@ -21,118 +20,57 @@ use interzone_edge::listener::{Peer, PendingUpload};
 use interzone_edge::request_context::{
     CORRELATION_HEADER, CorrelationId, TRACEPARENT, TraceParent,
 };
-use interzone_edge::telemetry;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::time::Instant;
-use tracing::{Instrument, Level};
-
-/// A readable request body, boxed or as the connection provides it.
-pub(super) trait ReadableBody:
-    Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
-{
-}
-
-impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> ReadableBody for B {}
 
 pub(super) async fn endpoint(
     State(zone): State<Arc<ExecutionState>>,
-    request: axum::extract::Request,
+    request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let sender = request.extensions().get::<PendingUpload>().cloned();
-    serve_request(zone, request, peer, sender, JSONRPC_PATH).await
+    serve_request(zone, request, peer, JSONRPC_PATH).await
 }
 
-pub(super) fn serve_request<B: ReadableBody>(
+/// Handles a call that arrived at `endpoint`.
+pub(super) async fn serve_request(
     zone: Arc<ExecutionState>,
-    request: Request<B>,
+    request: Request,
     peer: Option<Arc<Peer>>,
-    sender: Option<PendingUpload>,
     endpoint: &'static str,
-) -> impl Future<Output = Response> + Send {
-    // Unused parts are dropped before the future is created: captured values enlarge it and move with it.
+) -> Response {
     let (
         Parts {
-            method, headers, ..
+            method,
+            headers,
+            mut extensions,
+            ..
         },
         body,
     ) = request.into_parts();
-    async move {
-        let scan = HeaderScan::new(&headers);
-        let meta = RequestMeta {
-            correlation: CorrelationId::from_header(scan.correlation),
-            peer,
-            received_at: Instant::now(),
-            accepts_sse: scan.accepts_sse,
-            trace: scan
-                .has_traceparent
-                .then(|| TraceParent::from_headers(&headers))
-                .flatten(),
-            endpoint,
-        };
-        let media_type_error = scan.media_type_error();
-        if method != Method::POST {
-            return response::method_not_allowed_with("POST", &meta);
-        }
-        let body = (body, sender);
-        let mut response = pin!(with_tracing(&zone, &headers, media_type_error, body, &meta));
-        // Marks everything logged meanwhile with the correlation id.
-        poll_fn(|cx| {
-            let _mark = telemetry::enter_correlation(&meta.correlation);
-            response.as_mut().poll(cx)
-        })
-        .await
+    let scan = HeaderScan::new(&headers);
+    let meta = RequestMeta {
+        correlation: CorrelationId::from_header(scan.correlation),
+        peer,
+        received_at: Instant::now(),
+        accepts_sse: scan.accepts_sse,
+        trace: scan
+            .has_traceparent
+            .then(|| TraceParent::from_headers(&headers))
+            .flatten(),
+        endpoint,
+    };
+    if method != Method::POST {
+        return response::method_not_allowed_with("POST", &meta);
     }
+    let body = (body, extensions.remove::<PendingUpload>());
+    handle(&zone, &headers, scan.media_type_error(), body, &meta).await
 }
 
-async fn with_tracing<B: ReadableBody>(
+async fn handle(
     zone: &Arc<ExecutionState>,
     headers: &HeaderMap,
     media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
-    meta: &RequestMeta,
-) -> Response {
-    // A span costs more than many a response, so none is created unless it is exported or logged.
-    if !telemetry::tracing_enabled() && !tracing::enabled!(Level::DEBUG) {
-        let mut response = handle(zone, headers, media_type_error, body, meta).await;
-        if let Some(parent) = &meta.trace {
-            parent.child().inject(response.headers_mut());
-        }
-        return response;
-    }
-    Box::pin(in_span(zone, headers, media_type_error, body, meta)).await
-}
-
-/// Handles the request inside a tracing span.
-async fn in_span<B: ReadableBody>(
-    zone: &Arc<ExecutionState>,
-    headers: &HeaderMap,
-    media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
-    meta: &RequestMeta,
-) -> Response {
-    let span = tracing::info_span!("request", correlation = %meta.correlation);
-    if let Some(parent) = &meta.trace {
-        telemetry::set_remote_parent(&span, parent);
-    }
-    let mut response = handle(zone, headers, media_type_error, body, meta)
-        .instrument(span.clone())
-        .await;
-    if let Some(parent) = &meta.trace {
-        telemetry::current_context(&span)
-            .unwrap_or_else(|| parent.child())
-            .inject(response.headers_mut());
-    }
-    response
-}
-
-async fn handle<B: ReadableBody>(
-    zone: &Arc<ExecutionState>,
-    headers: &HeaderMap,
-    media_type_error: MediaTypeError,
-    body: (B, Option<PendingUpload>),
+    body: (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Response {
     if let Some(reason) = media_type_error
@@ -174,15 +112,15 @@ async fn handle<B: ReadableBody>(
 
 /// Reads the body, or returns the response that rejects it. The caller of a body over 64 KiB is
 /// authenticated before the remainder is read, and the remainder counts against the caller's share.
-async fn read_body<B: ReadableBody>(
+async fn read_body(
     zone: &ExecutionState,
     headers: &HeaderMap,
-    (body, sender): (B, Option<PendingUpload>),
+    (body, upload): (Body, Option<PendingUpload>),
     meta: &RequestMeta,
 ) -> Result<(Bytes, Option<Reservation>), Box<Response>> {
     let peer = meta.peer.as_deref();
     let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
-    let mut reader = BodyReader::new(body, headers, &zone.limits, key, sender);
+    let mut reader = BodyReader::new(body, headers, &zone.limits, key, upload);
     let reject = |error: BodyError| Box::new(body_rejection(zone, &error, meta));
     if let Err(error) = reader.check_size() {
         reader.drain();

@@ -184,8 +184,7 @@ pub(super) fn error_response(error: &WireError, meta: &RequestMeta) -> Response 
     response
 }
 
-/// Builds the response for a request that the listener rejects before routing: too many requests, too slow,
-/// bad head or bad host.
+/// Builds the response for a request that the listener rejects: too many requests, too slow, or bad host.
 pub fn listener_rejection(reason: RejectReason, correlation: CorrelationId) -> Response {
     let error = match reason {
         RejectReason::Busy => errors::unavailable("busy"),
@@ -195,16 +194,6 @@ pub fn listener_rejection(reason: RejectReason, correlation: CorrelationId) -> R
             StatusCode::BAD_REQUEST,
             "Send exactly one Host header with the name of the server",
             "bad_host",
-        ),
-        RejectReason::Malformed => errors::transport(
-            StatusCode::BAD_REQUEST,
-            "Not a valid HTTP/1.1 request",
-            "unreadable",
-        ),
-        RejectReason::HeadTooLarge => errors::transport(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "The path and headers are too long, or there are too many headers",
-            "head_too_large",
         ),
     };
     let meta = RequestMeta {

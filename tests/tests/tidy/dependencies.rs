@@ -20,7 +20,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("hub", &["protocol::vocab"]),
     ("wal", &[]),
     ("store", &["hub", "protocol::vocab", "wal"]),
-    ("edge", &["jsonrpc"]),
+    ("edge", &[]),
     ("client", &["jsonrpc", "protocol"]),
     (
         "execution",

@@ -1,20 +1,15 @@
-//! Test-only counter of scanned bytes, for tests that check linear running time. Does nothing outside tests.
+//! Counter of scanned bytes, for tests that check linear running time.
 
-#[cfg(test)]
 thread_local! {
     static BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Counts a scan of this many bytes, plus one for the scan itself.
 pub(super) fn count_scan(bytes: usize) {
-    #[cfg(test)]
     BYTES.set(BYTES.get() + bytes + 1);
-    #[cfg(not(test))]
-    let _ = bytes;
 }
 
 /// Returns the number of bytes scanned by `work`.
-#[cfg(test)]
 pub(super) fn count_scanned_bytes<T>(work: impl FnOnce() -> T) -> usize {
     BYTES.set(0);
     work();

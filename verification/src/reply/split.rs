@@ -3,6 +3,7 @@
 
 mod lines;
 
+#[cfg(test)]
 use super::complexity_probe::count_scan;
 use lines::{MarkdownLines, OpenBlock};
 pub(super) use lines::{closes_fence, is_table_delimiter, opening_fence};
@@ -13,6 +14,7 @@ const MIN_LIMIT: usize = 64;
 
 /// Length of a text in UTF-16 code units, as Slack counts it (most emoji are two).
 pub(super) fn utf16_len(text: &str) -> usize {
+    #[cfg(test)]
     count_scan(text.len());
     text.chars().map(char::len_utf16).sum()
 }
@@ -25,6 +27,7 @@ pub(super) fn prefix_within(text: &str, max: usize) -> &str {
         size > max
     });
     let end = first_excess.map_or(text.len(), |(at, _)| at);
+    #[cfg(test)]
     count_scan(end);
     text.get(..end).unwrap_or_default()
 }

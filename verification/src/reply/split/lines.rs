@@ -1,5 +1,6 @@
 //! Iterates over the lines of a Markdown text and tracks the open code block or table.
 
+#[cfg(test)]
 use crate::reply::complexity_probe::count_scan;
 
 /// The open block at a position.
@@ -116,6 +117,7 @@ impl<'a> MarkdownLines<'a> {
     fn line_at(&self, pos: usize) -> Option<&'a str> {
         let remaining = self.text.get(pos..).filter(|rest| !rest.is_empty())?;
         let line = remaining.split('\n').next()?;
+        #[cfg(test)]
         count_scan(line.len());
         Some(line)
     }

@@ -1,6 +1,7 @@
 //! Delimiter lookahead for a line of Markdown: finds the next closing delimiter. Queries come from left to right, and
 //! each kind of delimiter is searched once per line and cached, so a line of unclosed delimiters takes linear time.
 
+#[cfg(test)]
 use crate::reply::complexity_probe::count_scan;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -140,6 +141,7 @@ fn cached_find(
         CachedPosition::At(_) | CachedPosition::Unknown => {
             let remaining = line.get(from..).unwrap_or_default();
             let found = find(remaining);
+            #[cfg(test)]
             count_scan(found.unwrap_or(remaining.len()));
             let found = found.map(|offset| from + offset);
             *cached = CachedPosition::from_search(found);
@@ -152,6 +154,7 @@ fn cached_find(
 fn run_end(line: &str, byte: u8, from: usize) -> usize {
     let remaining = line.as_bytes().get(from..).unwrap_or_default();
     let length = remaining.iter().take_while(|other| **other == byte).count();
+    #[cfg(test)]
     count_scan(length);
     from + length
 }
@@ -160,6 +163,7 @@ fn run_end(line: &str, byte: u8, from: usize) -> usize {
 fn next_run(line: &str, byte: u8, from: usize) -> Option<(usize, usize)> {
     let remaining = line.as_bytes().get(from..).unwrap_or_default();
     let offset = remaining.iter().position(|other| *other == byte);
+    #[cfg(test)]
     count_scan(offset.unwrap_or(remaining.len()));
     let start = from + offset?;
     Some((start, run_end(line, byte, start)))
@@ -178,6 +182,7 @@ fn find_tick_runs(line: &str) -> BTreeMap<usize, VecDeque<usize>> {
 
 /// Finds all link addresses: positions of their opening and closing brackets.
 fn find_addresses(line: &str) -> BTreeMap<usize, usize> {
+    #[cfg(test)]
     count_scan(line.len());
     let mut found = BTreeMap::new();
     let mut open = Vec::new();
