@@ -45,12 +45,7 @@ pub(super) fn open(
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Commits are written to the WAL in batches. This VFS requires a sync per commit, which the writer does.
-    let vfs = interzone_wal::gathered().map_err(|error| {
-        StoreError::Unusable(format!("{display_path} cannot be opened: {error}"))
-    })?;
-    let mut connection =
-        Connection::open_with_flags_and_vfs(&path, flags, vfs).map_err(to_error)?;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(to_error)?;
     connection
         .busy_timeout(options.busy_timeout)
         .map_err(to_error)?;
