@@ -351,7 +351,7 @@ fn sync_directory(path: &Path) {
 fn load_counters(connection: &Connection) -> rusqlite::Result<Counters> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
     Ok(Counters {
-        claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
+        claims: number("SELECT value FROM meta WHERE name = 'last_claim'")?,
         position: number(work_queue::LAST_POSITION)?,
         claimed_turns: work_queue::load_claimed_turns(connection)?,
         epoch: None,

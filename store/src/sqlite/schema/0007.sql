@@ -1,3 +1,0 @@
--- Events that one commit adds to one log are one row from here on: its number is that of the last, and the bodies
--- stand in order, parted by a sign that is in no JSON (U+001E). A row with one body is what it always was, so no
--- row changes; but a program that does not know of this must not read them, so the version does.
