@@ -155,24 +155,6 @@ impl EventBody {
         }
     }
 
-    /// Encodes as JSON, identical to serde's output. `Created` is encoded by hand, because it is written for every
-    /// task together with its first message, whose JSON may already exist (`encoded`).
-    ///
-    /// # Errors
-    /// None in practice: every event has a JSON form.
-    pub fn to_json(
-        &self,
-        encoded: Option<(&Offloaded<Message>, &str)>,
-    ) -> Result<String, serde_json::Error> {
-        match self {
-            Self::Created { message } => {
-                let message = message.to_json_reusing(encoded)?;
-                Ok([r#"{"created":{"message":"#, &*message, "}}"].concat())
-            }
-            other => serde_json::to_string(other),
-        }
-    }
-
     /// Stable name of the kind of event; also the last segment of its topic.
     pub const fn name(&self) -> &'static str {
         match self {

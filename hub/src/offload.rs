@@ -13,7 +13,6 @@ use std::fmt;
 use std::sync::Arc;
 
 mod blob_content;
-mod encode;
 
 pub use blob_content::BlobContent;
 
@@ -157,14 +156,10 @@ impl HasParts for Artifact {
 #[serde(bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
 pub struct Offloaded<T> {
     /// The value without offloaded contents.
-    #[serde(rename = "v", with = "shared")]
+    #[serde(with = "shared")]
     value: Arc<T>,
     /// Blob ids by part index.
-    #[serde(
-        rename = "b",
-        default = "Vec::new",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     blobs: Vec<(usize, BlobId)>,
 }
 
@@ -285,7 +280,7 @@ mod tests {
     use super::*;
     use interzone_protocol::vocab::Role;
 
-    pub(super) fn message(contents: &[&str]) -> Message {
+    fn message(contents: &[&str]) -> Message {
         Message::new(Role::User, contents.iter().map(Part::text).collect()).unwrap()
     }
 

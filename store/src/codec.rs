@@ -1,8 +1,8 @@
 //! Encoding of domain values in SQL columns, shared by both engines.
 
 use interzone_hub::ports::StoreError;
-use interzone_hub::{EventBody, Offloaded, Subject, WorkOwner};
-use interzone_protocol::vocab::{Message, Metadata, Priority, Timestamp, VerbatimJson};
+use interzone_hub::{Subject, WorkOwner};
+use interzone_protocol::vocab::{Metadata, Priority, Timestamp, VerbatimJson};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,25 +11,7 @@ pub(crate) const CONVERSATION_SCAN_LIMIT: i64 = 2_000;
 
 /// Encodes a value as JSON text.
 pub(crate) fn to_json_text<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| encode_error(&error))
-}
-
-/// Encodes a message as JSON text.
-pub(crate) fn message_json(message: &Offloaded<Message>) -> Result<String, StoreError> {
-    message.to_json().map_err(|error| encode_error(&error))
-}
-
-/// Encodes an event body as JSON text, reusing the text of a message that is already encoded.
-pub(crate) fn event_json(
-    body: &EventBody,
-    encoded_message: Option<(&Offloaded<Message>, &str)>,
-) -> Result<String, StoreError> {
-    body.to_json(encoded_message)
-        .map_err(|error| encode_error(&error))
-}
-
-fn encode_error(error: &serde_json::Error) -> StoreError {
-    StoreError::Corrupt(error.to_string())
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 /// Decodes a value from JSON text that this store wrote.

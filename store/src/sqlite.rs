@@ -18,7 +18,6 @@ mod conversations;
 mod disk_failure;
 mod error;
 mod events;
-mod inline_rows;
 mod lock;
 mod maintenance;
 mod open;

@@ -105,11 +105,9 @@ impl Dump<'_> {
              SET LOCAL client_encoding = 'UTF8';\n\
              SET LOCAL standard_conforming_strings = on;\n\
              CREATE SCHEMA \"{schema}\";\n\
-             SET LOCAL search_path = \"{schema}\";\n\
-             {};",
-            schema::CREATE_META_TABLE
+             SET LOCAL search_path = \"{schema}\";"
         ))?;
-        for sql in schema::migrations_until(version) {
+        for sql in schema::scripts_between(0, version) {
             self.write_line(sql)?;
         }
         let names: Vec<String> = tables.iter().map(|(name, _)| quote_ident(name)).collect();

@@ -86,7 +86,7 @@ impl PostgresStore {
         if !lock_set.work.is_empty() {
             let ids: Vec<&str> = lock_set.work.into_iter().collect();
             lock(
-                "SELECT FROM work WHERE task_id = ANY ($1) ORDER BY task_id FOR UPDATE",
+                "SELECT FROM work_queue WHERE task_id = ANY ($1) ORDER BY task_id FOR UPDATE",
                 params![ids],
             );
         }
@@ -108,7 +108,7 @@ impl PostgresStore {
         if lock_set.cursors.len() > 1 {
             let ids: Vec<&str> = lock_set.cursors.into_iter().collect();
             lock(
-                "SELECT FROM cursors WHERE subscription_id = ANY ($1)
+                "SELECT FROM delivery_cursors WHERE subscription_id = ANY ($1)
                  ORDER BY subscription_id FOR UPDATE",
                 params![ids],
             );
@@ -195,7 +195,7 @@ fn precondition_steps(commit: &Commit) -> Vec<CheckedStep<'_>> {
     let mut steps = Vec::new();
     if let Some(fence) = &commit.fence {
         steps.push(checked_step(
-            "SELECT FROM work WHERE task_id = $1 AND node = $2 AND claim = $3 FOR UPDATE",
+            "SELECT FROM work_queue WHERE task_id = $1 AND node = $2 AND claim = $3 FOR UPDATE",
             params![
                 fence.task_id.as_str(),
                 text_encoding::escape_nul(&fence.node),
@@ -206,7 +206,7 @@ fn precondition_steps(commit: &Commit) -> Vec<CheckedStep<'_>> {
     }
     if let Some(epoch) = commit.epoch {
         steps.push(checked_step(
-            "SELECT FROM epoch WHERE number <= $1",
+            "SELECT FROM subscription_epoch WHERE epoch <= $1",
             params![crate::codec::int_to_column(epoch)],
             OnZeroRows::StaleSubscriptions,
         ));
@@ -224,7 +224,7 @@ async fn reject_zero_rows(client: &Object, none: &OnZeroRows) -> Result<(), PgEr
         OnZeroRows::KeyTaken(key) => {
             // Our insert has locked the row, so this row is the one that holds the key. If a later step
             // failed, the transaction is aborted and the row is read after a rollback.
-            let sql = "SELECT value FROM claims WHERE key_hash = $1";
+            let sql = "SELECT value FROM idempotency_keys WHERE key_hash = $1";
             let rows = match query_rows(client, sql, &[&text_encoding::index_hash(key)]).await {
                 Err(error) if error.code().is_some_and(|code| code.code() == "25P02") => {
                     client.batch_execute("ROLLBACK").await?;

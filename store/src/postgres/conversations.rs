@@ -21,18 +21,18 @@ use tokio_postgres::types::ToSql;
 /// Columns that [`read_thread_task`] reads, in its order.
 macro_rules! thread_task_columns {
     () => {
-        "q.number, q.task_id, q.team, q.channel, q.thread, q.asker, q.at, t.state, t.agent"
+        "q.number, q.task_id, q.team, q.channel, q.thread, q.user_id, q.created_at, t.state, t.agent"
     };
 }
 
-/// Selects the threads of the latest questions below a number, each by its last question, without those
-/// shown on an earlier page. Every row also has the number of questions scanned and the last one scanned;
+/// Selects the threads of the latest thread_tasks below a number, each by its last question, without those
+/// shown on an earlier page. Every row also has the number of thread_tasks scanned and the last one scanned;
 /// a row without a task has only these.
 macro_rules! conversation_query {
     ($by:literal, $seen:literal) => {
         concat!(
             "WITH looked AS (
-                 SELECT number, team, channel, thread FROM questions WHERE number < $1 ",
+                 SELECT number, team, channel, thread FROM thread_tasks WHERE number < $1 ",
             $by,
             " ORDER BY number DESC LIMIT $3),
              page AS (
@@ -40,26 +40,26 @@ macro_rules! conversation_query {
                      SELECT max(number) AS number, team, channel, thread FROM looked
                      GROUP BY team, channel, thread) AS l
                  WHERE NOT (SELECT EXISTS (
-                     SELECT FROM questions AS n WHERE n.team = l.team AND n.channel = l.channel
+                     SELECT FROM thread_tasks AS n WHERE n.team = l.team AND n.channel = l.channel
                          AND n.thread = l.thread AND n.number >= $1 ",
             $seen,
             ")) ORDER BY number DESC LIMIT $4)
              SELECT w.least, w.many, ",
             thread_task_columns!(),
             ", (SELECT count(*) FROM (
-                    SELECT FROM questions AS c WHERE c.team = q.team AND c.channel = q.channel
+                    SELECT FROM thread_tasks AS c WHERE c.team = q.team AND c.channel = q.channel
                         AND c.thread = q.thread LIMIT $5) AS c),
-                (SELECT count(*) FROM feedback AS f WHERE f.good AND f.task_id = ANY (ARRAY(
-                    SELECT c.task_id FROM questions AS c WHERE c.team = q.team
+                (SELECT count(*) FROM feedback AS f WHERE f.is_positive AND f.task_id = ANY (ARRAY(
+                    SELECT c.task_id FROM thread_tasks AS c WHERE c.team = q.team
                         AND c.channel = q.channel AND c.thread = q.thread
                     ORDER BY c.number DESC LIMIT $5))),
-                (SELECT count(*) FROM feedback AS f WHERE NOT f.good AND f.task_id = ANY (ARRAY(
-                    SELECT c.task_id FROM questions AS c WHERE c.team = q.team
+                (SELECT count(*) FROM feedback AS f WHERE NOT f.is_positive AND f.task_id = ANY (ARRAY(
+                    SELECT c.task_id FROM thread_tasks AS c WHERE c.team = q.team
                         AND c.channel = q.channel AND c.thread = q.thread
                     ORDER BY c.number DESC LIMIT $5)))
              FROM (SELECT min(number) AS least, count(*) AS many FROM looked) AS w
              LEFT JOIN (page AS p
-                 CROSS JOIN LATERAL (SELECT * FROM questions WHERE number = p.number OFFSET 0) AS q
+                 CROSS JOIN LATERAL (SELECT * FROM thread_tasks WHERE number = p.number OFFSET 0) AS q
                  CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t) ON true
              ORDER BY q.number DESC"
         )
@@ -68,12 +68,12 @@ macro_rules! conversation_query {
 
 const CONVERSATIONS_OF_ALL_USERS: &str = conversation_query!("AND $2::text IS NULL", "");
 const CONVERSATIONS_OF_USER: &str =
-    conversation_query!("AND asker = $2::text", "AND n.asker = $2::text");
+    conversation_query!("AND user_id = $2::text", "AND n.user_id = $2::text");
 
 const TASKS_OF_THREAD: &str = concat!(
     "SELECT ",
     thread_task_columns!(),
-    " FROM questions AS q
+    " FROM thread_tasks AS q
       CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t
       WHERE q.team = $1 AND q.channel = $2 AND q.thread = $3 AND q.number < $4
       ORDER BY q.number DESC LIMIT $5"
@@ -82,22 +82,23 @@ const TASKS_OF_THREAD: &str = concat!(
 const THREAD_OF_TASK: &str = concat!(
     "SELECT ",
     thread_task_columns!(),
-    " FROM questions AS q
+    " FROM thread_tasks AS q
       CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = q.task_id OFFSET 0) AS t WHERE q.task_id = $1"
 );
 
 /// Upserts feedback; newer feedback wins, and counts as stored. The task is locked so that it is not purged meanwhile.
 const UPSERT_FEEDBACK: &str = "
-    INSERT INTO feedback (task_id, who, good, comment, at)
+    INSERT INTO feedback (task_id, author, is_positive, comment, given_at)
     SELECT $1::text, $2::text, $3::boolean, $4::text, $5::bigint
     FROM (SELECT FROM tasks WHERE id = $1 FOR KEY SHARE) AS there
-    WHERE EXISTS (SELECT FROM feedback WHERE task_id = $1 AND who = $2)
+    WHERE EXISTS (SELECT FROM feedback WHERE task_id = $1 AND author = $2)
        OR (SELECT count(*) FROM feedback WHERE task_id = $1) < $6
-    ON CONFLICT (task_id, who) DO UPDATE SET
-        good = CASE WHEN excluded.at >= feedback.at THEN excluded.good ELSE feedback.good END,
-        comment = CASE WHEN excluded.at >= feedback.at THEN excluded.comment
+    ON CONFLICT (task_id, author) DO UPDATE SET
+        is_positive = CASE WHEN excluded.given_at >= feedback.given_at THEN excluded.is_positive
+                           ELSE feedback.is_positive END,
+        comment = CASE WHEN excluded.given_at >= feedback.given_at THEN excluded.comment
                        ELSE feedback.comment END,
-        at = greatest(excluded.at, feedback.at)
+        given_at = greatest(excluded.given_at, feedback.given_at)
     RETURNING true";
 
 #[async_trait]
@@ -182,8 +183,9 @@ impl ConversationStore for PostgresStore {
 
     async fn feedback(&self, tasks: &[TaskId]) -> Result<Vec<Feedback>, StoreError> {
         let ids: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-        let sql = "SELECT task_id, who, good, comment, at FROM feedback WHERE task_id = ANY ($1)
-                   ORDER BY array_position($1, task_id), at DESC, who";
+        let sql = "SELECT task_id, author, is_positive, comment, given_at FROM feedback
+                   WHERE task_id = ANY ($1)
+                   ORDER BY array_position($1, task_id), given_at DESC, author";
         let rows = self.tx_runner.query(sql, &[&ids]).await?;
         let read = |row: &Row| {
             Ok(Feedback {
@@ -239,7 +241,7 @@ pub(super) fn record_thread<'a>(
 ) -> CheckedStep<'a> {
     let thread = &asking.thread;
     checked_step(
-        "INSERT INTO questions (task_id, team, channel, thread, asker, at)
+        "INSERT INTO thread_tasks (task_id, team, channel, thread, user_id, created_at)
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
         params![
             task_id.as_str(),

@@ -9,18 +9,18 @@ use std::sync::{Mutex, PoisonError};
 /// Queues a task. Where this node has claimed nothing yet, the waiting task with the least turn shows how
 /// far the queue is: its turn minus its own cost was claimed already.
 pub(super) const QUEUE_WORK: &str = concat!(
-    "INSERT INTO work (task_id, agent, priority, flow, turn, place, free_at)
+    "INSERT INTO work_queue (task_id, agent, priority, flow, turn, position, claimable_at)
      SELECT id, $2, $3, $7, $8::bigint + greatest($9::bigint,
-         (SELECT max(turn) FROM work WHERE agent = $2 AND flow = $7),
+         (SELECT max(turn) FROM work_queue WHERE agent = $2 AND flow = $7),
          (SELECT turn - ($10::bigint[])[priority + 1]
-          FROM work WHERE agent = $2 AND node IS NULL ORDER BY turn, place LIMIT 1)),
-         nextval('work_places'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
+          FROM work_queue WHERE agent = $2 AND node IS NULL ORDER BY turn, position LIMIT 1)),
+         nextval('work_positions'), CASE WHEN $4::bigint <= 0 THEN $6 ELSE ",
     now_or_server!("$5"),
     " + $4::bigint END FROM tasks WHERE id = $1 FOR KEY SHARE
      ON CONFLICT (task_id) DO UPDATE SET
          agent = excluded.agent, priority = excluded.priority, flow = excluded.flow,
-         turn = excluded.turn, place = excluded.place,
-         free_at = excluded.free_at, node = NULL, claim = NULL, attempt = 0"
+         turn = excluded.turn, position = excluded.position,
+         claimable_at = excluded.claimable_at, node = NULL, claim = NULL, attempt = 0"
 );
 
 /// Greatest turn that this node has claimed, per agent.

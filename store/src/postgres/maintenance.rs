@@ -94,12 +94,12 @@ impl Maintenance for PostgresStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        let sql = "INSERT INTO checks DEFAULT VALUES
-                   ON CONFLICT (one) DO UPDATE SET at = excluded.at";
+        let sql = "INSERT INTO health_check DEFAULT VALUES
+                   ON CONFLICT (is_only_row) DO UPDATE SET at = excluded.at";
         self.tx_runner.query(sql, &[]).await?;
         let rows = self
             .tx_runner
-            .query("SELECT number FROM epoch", &[])
+            .query("SELECT epoch FROM subscription_epoch", &[])
             .await?;
         if rows.len() == 1 {
             Ok(())
@@ -128,19 +128,19 @@ struct PurgeStatements {
 }
 
 const PURGE_TASKS: PurgeStatements = PurgeStatements {
-    select_with_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND NOT log_gone
+    select_with_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND NOT is_log_purged
                ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     mark_log_removed:
-        "UPDATE tasks SET log_gone = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
+        "UPDATE tasks SET is_log_purged = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
                    SELECT FROM events WHERE subject = 't/' || tasks.id))",
-    select_without_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND log_gone
+    select_without_log: "SELECT id FROM tasks WHERE finished_at <= $1 AND is_log_purged
                   ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     remove: &[
         "DELETE FROM messages WHERE task_id = ANY ($1)",
         "DELETE FROM artifacts WHERE task_id = ANY ($1)",
-        "DELETE FROM pushes WHERE task_id = ANY ($1)",
-        "DELETE FROM work WHERE task_id = ANY ($1)",
-        "DELETE FROM questions WHERE task_id = ANY ($1)",
+        "DELETE FROM push_subscriptions WHERE task_id = ANY ($1)",
+        "DELETE FROM work_queue WHERE task_id = ANY ($1)",
+        "DELETE FROM thread_tasks WHERE task_id = ANY ($1)",
         "DELETE FROM feedback WHERE task_id = ANY ($1)",
         "DELETE FROM tasks WHERE id = ANY ($1)",
     ],
@@ -148,12 +148,12 @@ const PURGE_TASKS: PurgeStatements = PurgeStatements {
 };
 
 const PURGE_STREAMS: PurgeStatements = PurgeStatements {
-    select_with_log: "SELECT id FROM streams WHERE closed_at <= $1 AND NOT log_gone
+    select_with_log: "SELECT id FROM streams WHERE closed_at <= $1 AND NOT is_log_purged
                ORDER BY closed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     mark_log_removed:
-        "UPDATE streams SET log_gone = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
+        "UPDATE streams SET is_log_purged = true WHERE id = ANY ($1) AND NOT (SELECT EXISTS (
                    SELECT FROM events WHERE subject = 's/' || streams.id))",
-    select_without_log: "SELECT id FROM streams WHERE closed_at <= $1 AND log_gone
+    select_without_log: "SELECT id FROM streams WHERE closed_at <= $1 AND is_log_purged
                   ORDER BY closed_at LIMIT $2 FOR UPDATE SKIP LOCKED",
     remove: &["DELETE FROM streams WHERE id = ANY ($1)"],
     prefix: "s/",
@@ -185,27 +185,27 @@ const DELETE_ACKED: &str = "
     DELETE FROM deliveries WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM deliveries WHERE state = 'acked' AND settled_at <= $1
         ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING signal";
+    RETURNING signal_number";
 
 const DELETE_DEAD_SIGNALS: &str = "
     DELETE FROM deliveries WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM deliveries WHERE state = 'dead' AND settled_at <= $1
         ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING signal";
+    RETURNING signal_number";
 
 const DELETE_ORPHAN_SIGNALS: &str = "
     DELETE FROM signals WHERE number = ANY ($1) AND NOT (SELECT EXISTS (
-        SELECT FROM deliveries WHERE signal = signals.number))
+        SELECT FROM deliveries WHERE signal_number = signals.number))
     RETURNING true";
 
 const SELECT_ENDED_SUBSCRIPTIONS: &str = "
     SELECT id FROM subscriptions
-    WHERE state IN ('denied', 'revoked', 'expired') AND changed_at <= $1
-    ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED";
+    WHERE state IN ('denied', 'revoked', 'expired') AND updated_at <= $1
+    ORDER BY updated_at LIMIT $2 FOR UPDATE SKIP LOCKED";
 
 const DELETE_EXPIRED_KEYS: &str = "
-    DELETE FROM claims WHERE key_hash = ANY (ARRAY(
-        SELECT key_hash FROM claims WHERE expires_at <= $1
+    DELETE FROM idempotency_keys WHERE key_hash = ANY (ARRAY(
+        SELECT key_hash FROM idempotency_keys WHERE expires_at <= $1
         ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
@@ -222,15 +222,15 @@ const DELETE_FULL_QUOTAS: &str = "
     RETURNING true";
 
 const DELETE_OLD_REQUESTS: &str = "
-    DELETE FROM pairs WHERE number = ANY (ARRAY(
-        SELECT number FROM pairs WHERE at <= $1
-        ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))
+    DELETE FROM requests WHERE number = ANY (ARRAY(
+        SELECT number FROM requests WHERE answered_at <= $1
+        ORDER BY answered_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
 /// Deletes the oldest requests above the maximum count: those below a number.
 const DELETE_EXCESS_REQUESTS: &str = "
-    DELETE FROM pairs WHERE number = ANY (ARRAY(
-        SELECT number FROM pairs WHERE number <= (SELECT max(number) FROM pairs) - $1
+    DELETE FROM requests WHERE number = ANY (ARRAY(
+        SELECT number FROM requests WHERE number <= (SELECT max(number) FROM requests) - $1
         ORDER BY number LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING true";
 
@@ -372,7 +372,7 @@ impl PurgeRun<'_> {
             return Ok(0);
         }
         self.execute(
-            "DELETE FROM cursors WHERE subscription_id = ANY ($1)",
+            "DELETE FROM delivery_cursors WHERE subscription_id = ANY ($1)",
             &[&ids],
         )
         .await?;

@@ -6,9 +6,7 @@ use super::fair_turns::{ClaimedTurns, QUEUE_WORK};
 use super::pipeline::{Param, PipelineStep};
 use super::text_encoding;
 use super::work_queue::DUE_AT_ONCE;
-use crate::codec::{
-    event_json, flow_key, int_to_column, message_json, priority_rank, to_json_text,
-};
+use crate::codec::{flow_key, int_to_column, priority_rank, to_json_text};
 use interzone_hub::ports::{Commit, IdempotencyClaim, Op, StoreError};
 use interzone_hub::{
     OutboxEntry, PushSubscription, Signal, SignalBody, Stream, Subscription, Task, turn_cost,
@@ -67,8 +65,8 @@ pub(super) fn op_steps<'a>(
             index,
             message,
         } => vec![checked_step(
-            "INSERT INTO messages (task_id, place, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-            params![task_id.as_str(), i64::from(*index), message_json(message)?],
+            "INSERT INTO messages (task_id, position, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            params![task_id.as_str(), i64::from(*index), to_json_text(message)?],
             OnZeroRows::Conflict,
         )],
         Op::ReplaceMessage {
@@ -76,8 +74,8 @@ pub(super) fn op_steps<'a>(
             index,
             message,
         } => vec![checked_step(
-            "UPDATE messages SET body = $3 WHERE task_id = $1 AND place = $2",
-            params![task_id.as_str(), i64::from(*index), message_json(message)?],
+            "UPDATE messages SET body = $3 WHERE task_id = $1 AND position = $2",
+            params![task_id.as_str(), i64::from(*index), to_json_text(message)?],
             OnZeroRows::Conflict,
         )],
         Op::PutArtifact {
@@ -105,7 +103,7 @@ pub(super) fn op_steps<'a>(
                 event.subject.key(),
                 int_to_column(event.seq),
                 at,
-                event_json(&event.body, None)?
+                to_json_text(&event.body)?
             ],
             OnZeroRows::Conflict,
         )],
@@ -132,21 +130,21 @@ pub(super) fn op_steps<'a>(
             OnZeroRows::Conflict,
         )],
         Op::DequeueWork(task_id) => vec![checked_step(
-            "DELETE FROM work WHERE task_id = $1",
+            "DELETE FROM work_queue WHERE task_id = $1",
             params![task_id.as_str()],
             OnZeroRows::Ignore,
         )],
         Op::EnqueueOutbox(entry) => vec![enqueue(entry, commit.at, clock)],
         Op::PutPushSubscription(push) => vec![put_push(push)?],
         Op::RemovePushSubscription { task_id, id } => vec![checked_step(
-            "DELETE FROM pushes WHERE task_id = $1 AND id = $2",
+            "DELETE FROM push_subscriptions WHERE task_id = $1 AND id = $2",
             params![task_id.as_str(), id.as_str()],
             OnZeroRows::Ignore,
         )],
         Op::CreateSubscription(subscription) => vec![
             write_subscription(subscription, at, CREATE_SUBSCRIPTION)?,
             checked_step(
-                "INSERT INTO cursors (subscription_id, seq) VALUES ($1, 0) ON CONFLICT DO NOTHING",
+                "INSERT INTO delivery_cursors (subscription_id, seq) VALUES ($1, 0) ON CONFLICT DO NOTHING",
                 params![subscription.id.as_str()],
                 OnZeroRows::Ignore,
             ),
@@ -159,7 +157,7 @@ pub(super) fn op_steps<'a>(
         Op::RemoveSubscription(id) => {
             let remove = |sql| checked_step(sql, params![id.as_str()], OnZeroRows::Ignore);
             vec![
-                remove("DELETE FROM cursors WHERE subscription_id = $1"),
+                remove("DELETE FROM delivery_cursors WHERE subscription_id = $1"),
                 checked_step(
                     REMOVE_DELIVERIES,
                     params![vec![id.as_str()]],
@@ -192,7 +190,7 @@ pub(super) fn blob_steps(commit: &Commit) -> Vec<CheckedStep<'_>> {
         let id = blob.id.as_bytes().as_slice();
         [
             checked_step(
-                "INSERT INTO blobs (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                "INSERT INTO blobs (id, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                 params![id, blob.bytes.as_bytes()],
                 OnZeroRows::Ignore,
             ),
@@ -208,19 +206,19 @@ pub(super) fn blob_steps(commit: &Commit) -> Vec<CheckedStep<'_>> {
 
 /// Removes all deliveries of these subscriptions, and the signals left without deliveries.
 pub(super) const REMOVE_DELIVERIES: &str = "
-    WITH gone AS (DELETE FROM deliveries WHERE subscription_id = ANY ($1::text[]) RETURNING signal)
-    DELETE FROM signals WHERE number = ANY (ARRAY(SELECT signal FROM gone)) AND NOT (SELECT EXISTS (
+    WITH gone AS (DELETE FROM deliveries WHERE subscription_id = ANY ($1::text[]) RETURNING signal_number)
+    DELETE FROM signals WHERE number = ANY (ARRAY(SELECT signal_number FROM gone)) AND NOT (SELECT EXISTS (
         SELECT FROM deliveries
-        WHERE signal = signals.number AND subscription_id <> ALL ($1::text[])))";
+        WHERE signal_number = signals.number AND subscription_id <> ALL ($1::text[])))";
 
 fn claim_key(claim: &IdempotencyClaim, at: Timestamp, clock: PostgresClock) -> CheckedStep<'_> {
     checked_step(
         concat!(
-            "INSERT INTO claims (key_hash, value, expires_at) VALUES ($1, $2, ",
+            "INSERT INTO idempotency_keys (key_hash, value, expires_at) VALUES ($1, $2, ",
             now_or_server!("$4"),
             " + $3::bigint)
          ON CONFLICT (key_hash) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
-         WHERE claims.expires_at <= ",
+         WHERE idempotency_keys.expires_at <= ",
             now_or_server!("$4")
         ),
         params![
@@ -234,15 +232,16 @@ fn claim_key(claim: &IdempotencyClaim, at: Timestamp, clock: PostgresClock) -> C
 }
 
 const CREATE_TASK: &str = "
-    INSERT INTO tasks (id, context_id, owner, agent, state, priority, metadata, status, created_at,
-        updated_at, finished_at, revision, seq, messages, artifacts, pushes)
+    INSERT INTO tasks (id, context_id, owner, agent, state, priority, metadata, status_message,
+        created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
     ON CONFLICT DO NOTHING";
 
 const UPDATE_TASK: &str = "
     UPDATE tasks SET context_id = $2, owner = $3, agent = $4, state = $5, priority = $6,
-        metadata = $7, status = $8, created_at = $9, updated_at = $10, finished_at = $11,
-        revision = $12, seq = $13, messages = $14, artifacts = $15, pushes = $16, log_gone = false
+        metadata = $7, status_message = $8, created_at = $9, updated_at = $10, finished_at = $11,
+        revision = $12, seq = $13, message_count = $14, artifact_count = $15, push_count = $16,
+        is_log_purged = false
     WHERE id = $1 AND revision = $12::bigint - 1";
 
 fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<CheckedStep<'a>, StoreError> {
@@ -276,7 +275,7 @@ const CREATE_STREAM: &str = "
 
 const UPDATE_STREAM: &str = "
     UPDATE streams SET owner = $2, participants = $3, state = $4, metadata = $5, created_at = $6,
-        updated_at = $7, closed_at = $8, revision = $9, seq = $10, log_gone = false
+        updated_at = $7, closed_at = $8, revision = $9, seq = $10, is_log_purged = false
     WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_stream<'a>(stream: &'a Stream, sql: &'static str) -> Result<CheckedStep<'a>, StoreError> {
@@ -300,7 +299,7 @@ fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> CheckedS
     checked_step(
         concat!(
             "INSERT INTO outbox (id, channel, channel_hash, key, key_hash, group_name, group_hash, owner,
-             subject, payload, created_at, due_at, attempt, error, first)
+             subject, payload, created_at, due_at, attempt, error, is_head)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, ",
             now_or_server!("$15"),
             " + $12::bigint, $13, $14, NOT EXISTS (
@@ -330,7 +329,7 @@ fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> CheckedS
 
 fn put_push(push: &PushSubscription) -> Result<CheckedStep<'_>, StoreError> {
     Ok(checked_step(
-        "INSERT INTO pushes (task_id, id, owner, channel, events, target, created_at)
+        "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, target, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, channel = excluded.channel,
              events = excluded.events, target = excluded.target, created_at = excluded.created_at",
@@ -348,14 +347,14 @@ fn put_push(push: &PushSubscription) -> Result<CheckedStep<'_>, StoreError> {
 }
 
 const CREATE_SUBSCRIPTION: &str = "
-    INSERT INTO subscriptions (id, owner, patterns, allowed, state, about, created_at, expires_at,
-        revision, changed_at)
+    INSERT INTO subscriptions (id, owner, patterns, allowed_patterns, state, dialect_data, created_at,
+        expires_at, revision, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
     ON CONFLICT DO NOTHING";
 
 const UPDATE_SUBSCRIPTION: &str = "
-    UPDATE subscriptions SET owner = $2, patterns = $3, allowed = $4, state = $5, about = $6,
-        created_at = $7, expires_at = $8, revision = $9, changed_at = $10
+    UPDATE subscriptions SET owner = $2, patterns = $3, allowed_patterns = $4, state = $5,
+        dialect_data = $6, created_at = $7, expires_at = $8, revision = $9, updated_at = $10
     WHERE id = $1 AND revision = $9::bigint - 1";
 
 fn write_subscription<'a>(
@@ -387,7 +386,7 @@ fn write_subscription<'a>(
 
 fn raise_epoch() -> CheckedStep<'static> {
     checked_step(
-        "UPDATE epoch SET number = number + 1",
+        "UPDATE subscription_epoch SET epoch = epoch + 1",
         Vec::new(),
         OnZeroRows::Ignore,
     )
@@ -401,13 +400,13 @@ fn publish<'a>(signal: &'a Signal, to: Vec<&'a str>) -> CheckedStep<'a> {
     checked_step(
         // A signal without subscribers is not stored.
         "WITH numbered AS (
-             UPDATE cursors SET seq = seq + 1 WHERE subscription_id = ANY ($8)
+             UPDATE delivery_cursors SET seq = seq + 1 WHERE subscription_id = ANY ($8)
              RETURNING subscription_id, seq),
          kept AS (
              INSERT INTO signals (topic, id, publisher, at, body, event_subject, event_seq)
              SELECT $1, $2, $3, $4, $5, $6, $7 WHERE EXISTS (SELECT FROM numbered)
              RETURNING number)
-         INSERT INTO deliveries (subscription_id, seq, signal, signal_id, due_at)
+         INSERT INTO deliveries (subscription_id, seq, signal_number, signal_id, due_at)
          SELECT numbered.subscription_id, numbered.seq, kept.number, $2, $9 FROM numbered, kept",
         params![
             signal.topic.as_str(),

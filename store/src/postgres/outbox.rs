@@ -1,6 +1,6 @@
 //! Outbox: entries are claimed when due, one per group at a time, and settled by the latest attempt.
 //!
-//! Exactly one waiting entry of a group is marked `first`, and only such entries are claimed.
+//! Exactly one waiting entry of a group is marked as head, and only such entries are claimed.
 //! Adding, settling or replaying an entry of a group takes the group's lock, because it may change
 //! which entry is first.
 
@@ -33,34 +33,34 @@ macro_rules! entry_columns {
 /// Claims due entries: the first ones of each channel's index, then the earliest of all.
 const CLAIM_OUTBOX: &str = concat!(
     "WITH picked AS (
-         SELECT due.id, due.due_at, due.place
+         SELECT due.id, due.due_at, due.number
          FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
-             SELECT id, due_at, place FROM outbox
-             WHERE channel_hash = wanted.channel AND state = 'waiting' AND first AND due_at <= ",
+             SELECT id, due_at, number FROM outbox
+             WHERE channel_hash = wanted.channel AND state = 'waiting' AND is_head AND due_at <= ",
     now_or_server!("$2"),
     " AND id <> ALL ($5::text[])
-             ORDER BY due_at, place LIMIT $4
+             ORDER BY due_at, number LIMIT $4
              FOR UPDATE SKIP LOCKED) AS due
-         ORDER BY due.due_at, due.place LIMIT $4)
+         ORDER BY due.due_at, due.number LIMIT $4)
      UPDATE outbox SET attempt = attempt + 1, due_at = ",
     now_or_server!("$2"),
     " + $3::bigint
      FROM picked WHERE outbox.id = picked.id AND outbox.id = ANY (ARRAY(SELECT id FROM picked))
      RETURNING ",
     entry_columns!(),
-    ", picked.due_at, picked.place"
+    ", picked.due_at, picked.number"
 );
 
-/// Marks the first waiting entry of a group as `first`.
+/// Marks the first waiting entry of a group as head.
 const PROMOTE_GROUP_HEAD: &str = "
-    UPDATE outbox SET first = true
-    WHERE NOT first AND id = (
-        SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY place LIMIT 1)";
+    UPDATE outbox SET is_head = true
+    WHERE NOT is_head AND id = (
+        SELECT id FROM outbox WHERE group_hash = $1 AND state = 'waiting' ORDER BY number LIMIT 1)";
 
-/// Unmarks the `first` entry of a group.
+/// Unmarks the head of a group.
 /// Written with a cast so that the planner cannot use the index of claimable entries instead of the group index.
-const DEMOTE_GROUP_HEAD: &str = "UPDATE outbox SET first = false
-    WHERE group_hash = $1 AND state = 'waiting' AND first::text = 'true'";
+const DEMOTE_GROUP_HEAD: &str = "UPDATE outbox SET is_head = false
+    WHERE group_hash = $1 AND state = 'waiting' AND is_head::text = 'true'";
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
@@ -206,7 +206,7 @@ impl OutboxStore for PostgresStore {
             now_or_server!("$2"),
             ", 0) FROM unnest($1::bytea[]) AS wanted (channel), LATERAL (
                        SELECT due_at FROM outbox
-                       WHERE channel_hash = wanted.channel AND state = 'waiting' AND first
+                       WHERE channel_hash = wanted.channel AND state = 'waiting' AND is_head
                        ORDER BY due_at LIMIT 1) AS due
                    ORDER BY due.due_at LIMIT 1"
         );
@@ -228,7 +228,7 @@ impl OutboxStore for PostgresStore {
             entry_columns!(),
             " FROM outbox WHERE state = 'dead' AND ($1::bytea IS NULL OR channel_hash = $1)
                   AND ($2::text IS NULL OR owner = $2)
-              ORDER BY settled_at DESC, place DESC LIMIT $3"
+              ORDER BY settled_at DESC, number DESC LIMIT $3"
         );
         let channel = query.channel.as_deref().map(text_encoding::index_hash);
         let owner = query.owner.as_ref().map(|owner| owner.as_str());
@@ -251,7 +251,7 @@ impl OutboxStore for PostgresStore {
                     let sql = concat!(
                         "UPDATE outbox SET state = 'waiting', attempt = 0, due_at = ",
                         now_or_server!("$2"),
-                        ", error = NULL, settled_at = NULL, first = (group_hash IS NULL)
+                        ", error = NULL, settled_at = NULL, is_head = (group_hash IS NULL)
                          WHERE id = $1 AND state || '' = 'dead' RETURNING id"
                     );
                     if query_rows(&client, sql, &[&id.as_str(), &now])
@@ -281,7 +281,7 @@ impl OutboxStore for PostgresStore {
     ) -> Result<Vec<DeliveryStatus>, StoreError> {
         let sql =
             "SELECT id, key, state, created_at, due_at, settled_at, attempt, error FROM outbox
-                   WHERE key_hash = ANY($1::bytea[]) ORDER BY place";
+                   WHERE key_hash = ANY($1::bytea[]) ORDER BY number";
         let hash = |key: &String| text_encoding::index_hash_pair(channel, key);
         let keys: Vec<Vec<u8>> = keys.iter().map(hash).collect();
         let rows = self.tx_runner.query(sql, &[&keys]).await?;
@@ -289,9 +289,9 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
-        // Entries without a group are always `first` and counted in that index, the others in the group index.
+        // Entries without a group are always heads and counted in that index, the others in the group index.
         let sql = "SELECT (SELECT count(*) FROM outbox
-                           WHERE state = 'waiting' AND first AND group_hash IS NULL)
+                           WHERE state = 'waiting' AND is_head AND group_hash IS NULL)
                         + (SELECT count(*) FROM outbox
                            WHERE state = 'waiting' AND group_hash IS NOT NULL),
                           (SELECT count(*) FROM outbox WHERE state = 'dead')";

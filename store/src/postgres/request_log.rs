@@ -13,36 +13,36 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 const INSERT_REQUESTS: &str = "
-    INSERT INTO pairs (at, took, id, method, who, client, correlation, task_id,
-                       outcome, code, address)
+    INSERT INTO requests (answered_at, duration_us, request_id, method, principal, client,
+                          correlation_id, task_id, outcome, code, address)
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[],
                          $6::text[], $7::text[], $8::text[], $9::text[],
                          $10::integer[], $11::text[])
     RETURNING true";
 
 const SELECT_REQUESTS: &str = "
-    SELECT at, took, id, method, who, client, correlation, task_id, outcome, code,
-           address
-    FROM pairs WHERE";
+    SELECT answered_at, duration_us, request_id, method, principal, client, correlation_id,
+           task_id, outcome, code, address
+    FROM requests WHERE";
 
 /// Remaining conditions, after an index has selected the rows.
 const FILTER_REQUESTS: &str = "
-      AND ($1::text IS NULL OR id = $1)
-      AND ($2::text IS NULL OR correlation = $2)
+      AND ($1::text IS NULL OR request_id = $1)
+      AND ($2::text IS NULL OR correlation_id = $2)
       AND ($3::text IS NULL OR task_id = $3)
-      AND at >= $4
-    ORDER BY at DESC, number DESC LIMIT $5";
+      AND answered_at >= $4
+    ORDER BY answered_at DESC, number DESC LIMIT $5";
 
 /// Request records as one array per column.
 #[derive(Default)]
 struct RequestColumns {
-    at: Vec<i64>,
-    took: Vec<i64>,
+    answered_at: Vec<i64>,
+    duration: Vec<i64>,
     id: Vec<Option<String>>,
     method: Vec<String>,
-    who: Vec<String>,
+    principal: Vec<String>,
     client: Vec<String>,
-    correlation: Vec<String>,
+    correlation_id: Vec<String>,
     task: Vec<Option<String>>,
     outcome: Vec<String>,
     code: Vec<Option<i32>>,
@@ -50,27 +50,27 @@ struct RequestColumns {
 }
 
 impl RequestColumns {
-    fn from_requests(pairs: &[RequestLogEntry]) -> Self {
+    fn from_requests(requests: &[RequestLogEntry]) -> Self {
         let mut columns = Self::default();
-        for pair in pairs {
-            let took = u64::try_from(pair.duration.as_micros()).unwrap_or(u64::MAX);
-            columns.at.push(pair.answered_at.as_millis());
-            columns.took.push(int_to_column(took));
-            columns.id.push(pair.id.as_deref().map(to_column_text));
-            columns.method.push(to_column_text(&pair.method));
-            columns.who.push(to_column_text(&pair.principal));
-            columns.client.push(to_column_text(&pair.client));
+        for request in requests {
+            let duration = u64::try_from(request.duration.as_micros()).unwrap_or(u64::MAX);
+            columns.answered_at.push(request.answered_at.as_millis());
+            columns.duration.push(int_to_column(duration));
+            columns.id.push(request.id.as_deref().map(to_column_text));
+            columns.method.push(to_column_text(&request.method));
+            columns.principal.push(to_column_text(&request.principal));
+            columns.client.push(to_column_text(&request.client));
             columns
-                .correlation
-                .push(to_column_text(&pair.correlation_id));
+                .correlation_id
+                .push(to_column_text(&request.correlation_id));
             columns
                 .task
-                .push(pair.task.as_ref().map(|task| task.to_string()));
-            columns.outcome.push(to_column_text(&pair.outcome));
-            columns.code.push(pair.code);
+                .push(request.task.as_ref().map(|task| task.to_string()));
+            columns.outcome.push(to_column_text(&request.outcome));
+            columns.code.push(request.code);
             columns
                 .address
-                .push(pair.address.map(|address| address.to_string()));
+                .push(request.address.map(|address| address.to_string()));
         }
         columns
     }
@@ -83,19 +83,19 @@ fn to_column_text(text: &str) -> String {
 
 #[async_trait]
 impl RequestLogStore for PostgresStore {
-    async fn append_requests(&self, pairs: Vec<RequestLogEntry>) -> Result<(), StoreError> {
-        if pairs.is_empty() {
+    async fn append_requests(&self, requests: Vec<RequestLogEntry>) -> Result<(), StoreError> {
+        if requests.is_empty() {
             return Ok(());
         }
-        let columns = RequestColumns::from_requests(&pairs);
+        let columns = RequestColumns::from_requests(&requests);
         let params: [&(dyn ToSql + Sync); 11] = [
-            &columns.at,
-            &columns.took,
+            &columns.answered_at,
+            &columns.duration,
             &columns.id,
             &columns.method,
-            &columns.who,
+            &columns.principal,
             &columns.client,
-            &columns.correlation,
+            &columns.correlation_id,
             &columns.task,
             &columns.outcome,
             &columns.code,
@@ -103,7 +103,7 @@ impl RequestLogStore for PostgresStore {
         ];
         let params = &params;
         self.tx_runner
-            .transact("note_pairs", |client| {
+            .transact("append_requests", |client| {
                 Box::pin(async move {
                     begin_and_query(&client, INSERT_REQUESTS, params).await?;
                     Ok(TxOutcome::Written(()))
@@ -120,9 +120,9 @@ impl RequestLogStore for PostgresStore {
         let indexed_condition = if query.task.is_some() {
             "task_id = $3"
         } else if query.id.is_some() {
-            "id = $1"
+            "request_id = $1"
         } else if query.correlation_id.is_some() {
-            "correlation = $2"
+            "correlation_id = $2"
         } else {
             "true"
         };

@@ -1,43 +1,40 @@
-//! Schema migrations: one version after another, by one node at a time.
+//! Schema version of the tables: check, creation and migration, by one node at a time.
 
 use super::error;
 use interzone_hub::ports::StoreError;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// Migration scripts, one per version, oldest first.
-const MIGRATIONS: [&str; 5] = [
-    include_str!("schema/v1.sql"),
-    include_str!("schema/v2.sql"),
-    include_str!("schema/v3.sql"),
-    include_str!("schema/v4.sql"),
-    include_str!("schema/v5.sql"),
-];
+/// Creates the tables of version 1.
+const SCHEMA: &str = include_str!("schema.sql");
 
-/// Creates the table that holds the schema version.
-pub(super) const CREATE_META_TABLE: &str =
-    "CREATE TABLE IF NOT EXISTS meta (name text PRIMARY KEY, value text NOT NULL)";
+/// Migration scripts: the first one migrates from version 1 to 2, and so on.
+const MIGRATIONS: [&str; 0] = [];
+
+/// Name in `meta` of the schema version of the unreleased versions before version 1.
+const DEVELOPMENT_VERSION: &str = "version";
 
 /// Advisory lock key of migrations; shared by all schemas, since they are short.
 const MIGRATION_LOCK_KEY: i64 = 0x1_a7e2_0e5e;
 
 /// Newest schema version that this program supports.
 fn supported_version() -> i32 {
-    i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX)
+    i32::try_from(1 + MIGRATIONS.len()).unwrap_or(i32::MAX)
 }
 
 /// Returns the version of the existing tables; zero if there are none.
 ///
 /// # Errors
-/// The tables are of a newer version.
+/// The tables are of a newer version, or older than version 1.
 pub(super) async fn existing_version(client: &Client, schema: &str) -> Result<i32, StoreError> {
     checked_version(client, schema, supported_version()).await
 }
 
-/// Returns the scripts that create the tables of a version.
-pub(super) fn migrations_until(version: i32) -> impl Iterator<Item = &'static str> {
-    let versions = usize::try_from(version).unwrap_or(0);
-    MIGRATIONS.into_iter().take(versions)
+/// Returns the scripts that migrate from one version to another.
+pub(super) fn scripts_between(from: i32, to: i32) -> impl Iterator<Item = &'static str> {
+    let index = |version: i32| usize::try_from(version).unwrap_or(0);
+    let scripts = std::iter::once(SCHEMA).chain(MIGRATIONS);
+    scripts.take(index(to)).skip(index(from))
 }
 
 /// Returns true if the tables are of this version. Writes nothing.
@@ -56,22 +53,18 @@ pub(super) async fn migrate(client: &Client, schema: &str) -> Result<(), StoreEr
     let begin = format!(
         "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = '600s'; \
          SELECT pg_advisory_xact_lock({MIGRATION_LOCK_KEY}); \
-         CREATE SCHEMA IF NOT EXISTS \"{schema}\"; \
-         {CREATE_META_TABLE}"
+         CREATE SCHEMA IF NOT EXISTS \"{schema}\""
     );
     client
         .batch_execute(&begin)
         .await
         .map_err(migration_error)?;
     let existing = checked_version(client, schema, supported).await?;
-    for sql in MIGRATIONS
-        .iter()
-        .skip(usize::try_from(existing).unwrap_or(0))
-    {
+    for sql in scripts_between(existing, supported) {
         client.batch_execute(sql).await.map_err(migration_error)?;
     }
     let commit = format!(
-        "INSERT INTO meta VALUES ('version', '{supported}') \
+        "INSERT INTO meta VALUES ('schema_version', '{supported}') \
          ON CONFLICT (name) DO UPDATE SET value = excluded.value; COMMIT"
     );
     client.batch_execute(&commit).await.map_err(migration_error)
@@ -99,15 +92,24 @@ async fn read_version(client: &Client, schema: &str) -> Result<i32, StoreError> 
     if !meta_exists.get::<_, bool>(0) {
         return Ok(0);
     }
-    let row = client
-        .query_opt("SELECT value FROM meta WHERE name = 'version'", &[])
+    let rows = client
+        .query("SELECT name, value FROM meta", &[])
         .await
         .map_err(migration_error)?;
-    let Some(row) = row else { return Ok(0) };
-    let text: &str = row.get(0);
-    text.parse().map_err(|_| {
-        StoreError::Unusable("the schema version in the table meta is invalid".to_owned())
-    })
+    let value = |name: &str| {
+        let row = rows.iter().find(|row| row.get::<_, &str>(0) == name);
+        row.map(|row| row.get::<_, &str>(1))
+    };
+    match (value("schema_version"), value(DEVELOPMENT_VERSION)) {
+        (Some(text), _) => text.parse().map_err(|_| {
+            StoreError::Unusable("the schema version in the table meta is invalid".to_owned())
+        }),
+        (None, Some(_)) => Err(StoreError::Unusable(format!(
+            "the tables in the schema {schema:?} were created by a development version, which is not supported: \
+             export what you need with that version, then drop the schema to start empty"
+        ))),
+        (None, None) => Ok(0),
+    }
 }
 
 fn migration_error(error: tokio_postgres::Error) -> StoreError {

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-const TASK_COLUMNS: &str = "id, context_id, owner, agent, state, priority, metadata, status, created_at, \
-                    updated_at, finished_at, revision, seq, messages, artifacts, pushes";
+const TASK_COLUMNS: &str = "id, context_id, owner, agent, state, priority, metadata, status_message, \
+    created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count";
 
 macro_rules! stream_columns {
     () => {
@@ -56,17 +56,17 @@ impl TaskStore for PostgresStore {
         // One statement reads one snapshot in one round trip. Bodies above the limit do not leave the server.
         let sql = format!(
             "SELECT {TASK_COLUMNS}, CASE WHEN size.bytes <= $4 THEN ARRAY(
-                 SELECT body FROM messages WHERE task_id = $1 AND place >= tasks.messages - $2
-                 AND place < tasks.messages ORDER BY place) END,
+                 SELECT body FROM messages WHERE task_id = $1 AND position >= message_count - $2
+                 AND position < message_count ORDER BY position) END,
              CASE WHEN size.bytes <= $4 THEN ARRAY(
-                 SELECT body FROM artifacts WHERE task_id = $1 AND $3 AND tasks.artifacts > 0
-                 ORDER BY place) END,
+                 SELECT body FROM artifacts WHERE task_id = $1 AND $3 AND artifact_count > 0
+                 ORDER BY number) END,
              size.bytes
              FROM tasks CROSS JOIN LATERAL (SELECT (
                  coalesce((SELECT sum(octet_length(body)) FROM messages
-                     WHERE task_id = $1 AND place >= tasks.messages - $2 AND place < tasks.messages), 0)
+                     WHERE task_id = $1 AND position >= message_count - $2 AND position < message_count), 0)
                  + coalesce((SELECT sum(octet_length(body)) FROM artifacts
-                     WHERE task_id = $1 AND $3 AND tasks.artifacts > 0), 0))::bigint AS bytes) size
+                     WHERE task_id = $1 AND $3 AND artifact_count > 0), 0))::bigint AS bytes) size
              WHERE id = $1"
         );
         let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX);
@@ -92,8 +92,9 @@ impl TaskStore for PostgresStore {
         id: &TaskId,
         range: Range<u32>,
     ) -> Result<Vec<Offloaded<Message>>, StoreError> {
-        let sql = "SELECT body FROM messages WHERE task_id = $1 AND place >= $2 AND place < $3
-                   ORDER BY place";
+        let sql =
+            "SELECT body FROM messages WHERE task_id = $1 AND position >= $2 AND position < $3
+                   ORDER BY position";
         let (start, end) = (i64::from(range.start), i64::from(range.end));
         let rows = self
             .tx_runner
@@ -105,7 +106,7 @@ impl TaskStore for PostgresStore {
     }
 
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Offloaded<Artifact>>, StoreError> {
-        let sql = "SELECT body FROM artifacts WHERE task_id = $1 ORDER BY place";
+        let sql = "SELECT body FROM artifacts WHERE task_id = $1 ORDER BY number";
         let rows = self.tx_runner.query(sql, &[&id.as_str()]).await?;
         rows.iter()
             .map(|row| from_json_text("an artifact", row.get(0)))
@@ -163,8 +164,8 @@ impl TaskStore for PostgresStore {
     }
 
     async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>, StoreError> {
-        let sql = "SELECT task_id, id, owner, channel, events, target, created_at FROM pushes
-                   WHERE task_id = $1 ORDER BY created_at, place";
+        let sql = "SELECT task_id, id, owner, channel, events, target, created_at
+                   FROM push_subscriptions WHERE task_id = $1 ORDER BY created_at, number";
         let rows = self.tx_runner.query(sql, &[&id.as_str()]).await?;
         rows.iter().map(read_push).collect()
     }
@@ -174,7 +175,7 @@ impl TaskStore for PostgresStore {
             return Ok(HashMap::new());
         }
         let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes().as_slice()).collect();
-        let sql = "SELECT id, body FROM blobs WHERE id = ANY ($1)";
+        let sql = "SELECT id, bytes FROM blobs WHERE id = ANY ($1)";
         let rows = self.tx_runner.query(sql, &[&ids]).await?;
         let corrupt = || StoreError::Corrupt("a blob cannot be read".to_owned());
         rows.iter()
@@ -191,7 +192,7 @@ impl TaskStore for PostgresStore {
             return Ok(HashMap::new());
         }
         let ids: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes().as_slice()).collect();
-        let sql = "SELECT id, octet_length(body)::bigint FROM blobs WHERE id = ANY ($1)";
+        let sql = "SELECT id, octet_length(bytes)::bigint FROM blobs WHERE id = ANY ($1)";
         let rows = self.tx_runner.query(sql, &[&ids]).await?;
         let corrupt = || StoreError::Corrupt("a blob cannot be read".to_owned());
         rows.iter()
@@ -207,7 +208,7 @@ impl TaskStore for PostgresStore {
 
     async fn claimed_value(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
         let sql = concat!(
-            "SELECT value FROM claims WHERE key_hash = $1 AND expires_at > ",
+            "SELECT value FROM idempotency_keys WHERE key_hash = $1 AND expires_at > ",
             now_or_server!("$2")
         );
         let now = self.clock().now_param(now);
@@ -247,9 +248,9 @@ impl StreamStore for PostgresStore {
         // One range per index, in its order: closed streams with and without their event log.
         let conditions: &[&str] = if query.is_closed {
             &[
-                "closed_at IS NOT NULL AND NOT log_gone AND closed_at < $1
+                "closed_at IS NOT NULL AND NOT is_log_purged AND closed_at < $1
                      ORDER BY closed_at DESC, id DESC",
-                "closed_at IS NOT NULL AND log_gone AND closed_at < $1
+                "closed_at IS NOT NULL AND is_log_purged AND closed_at < $1
                      ORDER BY closed_at DESC, id DESC",
             ]
         } else {

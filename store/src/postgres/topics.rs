@@ -22,7 +22,7 @@ use tokio_postgres::types::ToSql;
 
 macro_rules! subscription_columns {
     () => {
-        "id, owner, patterns, allowed, state, about, created_at, expires_at, revision"
+        "id, owner, patterns, allowed_patterns, state, dialect_data, created_at, expires_at, revision"
     };
 }
 
@@ -46,11 +46,11 @@ const CLAIM_SIGNALS: &str = concat!(
     now_or_server!("$2"),
     " + ($4::bigint[])[least(attempt + 1, cardinality($4::bigint[]))]
          FROM picked WHERE subscription_id = $1 AND deliveries.seq = picked.seq
-         RETURNING subscription_id, deliveries.seq, attempt, signal)
+         RETURNING subscription_id, deliveries.seq, attempt, signal_number)
      SELECT ",
     delivery_columns!(),
     " FROM given
-     CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
+     CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal_number OFFSET 0) AS signals
      ORDER BY given.seq"
 );
 
@@ -98,7 +98,7 @@ impl TopicStore for PostgresStore {
             concat!(
                 "SELECT ",
                 subscription_columns!(),
-                " FROM subscriptions WHERE {} ORDER BY created_at, place OFFSET $3 LIMIT $4"
+                " FROM subscriptions WHERE {} ORDER BY created_at, number OFFSET $3 LIMIT $4"
             ),
             condition
         );
@@ -119,10 +119,10 @@ impl TopicStore for PostgresStore {
     ) -> Result<Option<(u64, Vec<Subscription>)>, StoreError> {
         // One statement, so that the list matches the epoch.
         let sql = concat!(
-            "SELECT number, ",
+            "SELECT epoch, ",
             subscription_columns!(),
-            " FROM epoch LEFT JOIN subscriptions ON state = 'active'
-              WHERE number IS DISTINCT FROM $1 ORDER BY created_at, place"
+            " FROM subscription_epoch LEFT JOIN subscriptions ON state = 'active'
+              WHERE epoch IS DISTINCT FROM $1 ORDER BY created_at, number"
         );
         let rows = self
             .tx_runner
@@ -184,7 +184,7 @@ impl TopicStore for PostgresStore {
             "SELECT ",
             delivery_columns!(),
             " FROM deliveries AS given
-              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
+              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal_number OFFSET 0) AS signals
               WHERE given.subscription_id = $1 AND given.seq > $2 AND given.state = 'waiting'
               ORDER BY given.seq LIMIT $3"
         );
@@ -252,9 +252,9 @@ impl TopicStore for PostgresStore {
     ) -> Result<Vec<SubscriptionId>, StoreError> {
         // Each subscription's index gives its earliest delivery; the longest waiting comes first.
         let sql = concat!(
-            "SELECT cursors.subscription_id FROM cursors, LATERAL (
+            "SELECT delivery_cursors.subscription_id FROM delivery_cursors, LATERAL (
                        SELECT due_at FROM deliveries
-                       WHERE subscription_id = cursors.subscription_id AND state = 'waiting'
+                       WHERE subscription_id = delivery_cursors.subscription_id AND state = 'waiting'
                            AND due_at <= ",
             now_or_server!("$1"),
             " ORDER BY due_at LIMIT 1) AS due
@@ -272,9 +272,9 @@ impl TopicStore for PostgresStore {
             "SELECT ",
             delivery_columns!(),
             " FROM deliveries AS given
-              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal OFFSET 0) AS signals
+              CROSS JOIN LATERAL (SELECT * FROM signals WHERE number = given.signal_number OFFSET 0) AS signals
               WHERE given.state = 'dead'
-              ORDER BY given.settled_at DESC, given.signal DESC LIMIT $1"
+              ORDER BY given.settled_at DESC, given.signal_number DESC LIMIT $1"
         );
         let rows = self.tx_runner.query(sql, &[&limit_param(most)]).await?;
         rows.iter().map(read_delivery).collect()

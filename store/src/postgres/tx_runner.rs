@@ -199,9 +199,9 @@ impl TxRunner {
 
     async fn read_commit_marker(&self, marker: &str) -> Result<bool, StoreError> {
         let insert_void =
-            "INSERT INTO commits (id, void) VALUES ($1, true) ON CONFLICT (id) DO NOTHING";
+            "INSERT INTO commits (id, is_void) VALUES ($1, true) ON CONFLICT (id) DO NOTHING";
         self.query(insert_void, &[&marker]).await?;
-        let select_marker = "SELECT void FROM commits WHERE id = $1";
+        let select_marker = "SELECT is_void FROM commits WHERE id = $1";
         let rows = self.query(select_marker, &[&marker]).await?;
         Ok(rows.first().is_some_and(|row| !row.get::<_, bool>(0)))
     }
@@ -277,7 +277,7 @@ impl Drop for PooledConnection {
 }
 
 async fn commit_with_marker(client: &Object, marker: &str) -> Result<(), tokio_postgres::Error> {
-    let insert = "INSERT INTO commits (id, void) VALUES ($1, false)";
+    let insert = "INSERT INTO commits (id, is_void) VALUES ($1, false)";
     let statement = prepare(client, insert).await?;
     let params: [&(dyn ToSql + Sync); 1] = [&marker];
     let (marker_inserted, committed) = tokio::join!(

@@ -25,31 +25,31 @@ const CLAIM_WORK: &str = concat!(
     "WITH picked AS (
         SELECT waiting.task_id
         FROM unnest($1::text[], $2::bigint[]) AS wanted (agent, number), LATERAL (
-            SELECT task_id FROM work
-            WHERE work.agent = wanted.agent AND free_at <= ",
+            SELECT task_id FROM work_queue
+            WHERE work_queue.agent = wanted.agent AND claimable_at <= ",
     now_or_server!("$3"),
     " AND (claim IS NULL OR claim <> ALL ($6::bigint[]))
-            ORDER BY turn, place LIMIT wanted.number
+            ORDER BY turn, position LIMIT wanted.number
             FOR UPDATE SKIP LOCKED) AS waiting)
-    UPDATE work SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1,
-        free_at = ",
+    UPDATE work_queue SET node = $4, claim = nextval('work_claims'), attempt = attempt + 1,
+        claimable_at = ",
     now_or_server!("$3"),
     " + $5::bigint
-    WHERE work.task_id = ANY (ARRAY(SELECT task_id FROM picked))
-    RETURNING work.task_id, agent, attempt, claim, flow, turn, place"
+    WHERE work_queue.task_id = ANY (ARRAY(SELECT task_id FROM picked))
+    RETURNING work_queue.task_id, agent, attempt, claim, flow, turn, position"
 );
 
 /// Selects the first waiting tasks of each owner and priority of an agent. An owner at its share may have any
 /// number of tasks ahead of the others, so the index is searched once per owner and priority.
 const FIRST_TASKS_PER_FLOW: &str = concat!(
     "WITH RECURSIVE flows (flow) AS (
-        SELECT min(flow) FROM work WHERE agent = $1
+        SELECT min(flow) FROM work_queue WHERE agent = $1
         UNION ALL
-        SELECT (SELECT min(work.flow) FROM work WHERE agent = $1 AND work.flow > flows.flow)
+        SELECT (SELECT min(work_queue.flow) FROM work_queue WHERE agent = $1 AND work_queue.flow > flows.flow)
         FROM flows WHERE flows.flow IS NOT NULL)
-    SELECT waiting.task_id, flows.flow, waiting.turn, waiting.place FROM flows, LATERAL (
-        SELECT task_id, turn, place FROM work
-        WHERE agent = $1 AND work.flow = flows.flow AND free_at <= ",
+    SELECT waiting.task_id, flows.flow, waiting.turn, waiting.position FROM flows, LATERAL (
+        SELECT task_id, turn, position FROM work_queue
+        WHERE agent = $1 AND work_queue.flow = flows.flow AND claimable_at <= ",
     now_or_server!("$3"),
     " AND (claim IS NULL OR claim <> ALL ($4::bigint[]))
         ORDER BY turn LIMIT $2) AS waiting"
@@ -57,23 +57,23 @@ const FIRST_TASKS_PER_FLOW: &str = concat!(
 
 /// Claims these tasks, unless another node has claimed them meanwhile.
 const CLAIM_SELECTED: &str = concat!(
-    "UPDATE work SET node = $3, claim = nextval('work_claims'), attempt = attempt + 1,
-        free_at = ",
+    "UPDATE work_queue SET node = $3, claim = nextval('work_claims'), attempt = attempt + 1,
+        claimable_at = ",
     now_or_server!("$2"),
     " + $4::bigint
-    WHERE work.task_id = ANY (ARRAY(
-        SELECT task_id FROM work WHERE task_id = ANY ($1::text[]) AND free_at <= ",
+    WHERE work_queue.task_id = ANY (ARRAY(
+        SELECT task_id FROM work_queue WHERE task_id = ANY ($1::text[]) AND claimable_at <= ",
     now_or_server!("$2"),
     " AND (claim IS NULL OR claim <> ALL ($5::bigint[])) FOR UPDATE SKIP LOCKED))
-    RETURNING work.task_id, agent, attempt, claim, flow, turn, place"
+    RETURNING work_queue.task_id, agent, attempt, claim, flow, turn, position"
 );
 
 /// Undoes claims of this transaction.
 const UNCLAIM: &str =
-    "UPDATE work SET free_at = $2, node = NULL, claim = NULL, attempt = attempt - 1
+    "UPDATE work_queue SET claimable_at = $2, node = NULL, claim = NULL, attempt = attempt - 1
     WHERE task_id = ANY ($1::text[])";
 
-/// `free_at` of work that is due at once: before any timestamp.
+/// `claimable_at` of work that is due at once: before any timestamp.
 pub(super) const DUE_AT_ONCE: i64 = i64::MIN;
 
 /// Statement parameters of a work claim.
@@ -276,7 +276,7 @@ impl WorkStore for PostgresStore {
     ) -> Result<bool, StoreError> {
         // Lease renewal, fenced by node and claim number.
         let sql = concat!(
-            "UPDATE work SET free_at = ",
+            "UPDATE work_queue SET claimable_at = ",
             now_or_server!("$5"),
             " + $4::bigint WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id"
         );
@@ -296,7 +296,7 @@ impl WorkStore for PostgresStore {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let sql = concat!(
-            "UPDATE work SET free_at = CASE WHEN $4::bigint = 0 THEN $6 ELSE ",
+            "UPDATE work_queue SET claimable_at = CASE WHEN $4::bigint = 0 THEN $6 ELSE ",
             now_or_server!("$5"),
             " + $4::bigint END, node = NULL, claim = NULL, attempt = greatest(attempt - 1, 0)
               WHERE task_id = $1 AND node = $2 AND claim = $3 RETURNING task_id"
@@ -313,11 +313,11 @@ impl WorkStore for PostgresStore {
     }
 
     async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
-        let sql = "UPDATE work SET free_at = $4, node = NULL, claim = NULL
+        let sql = "UPDATE work_queue SET claimable_at = $4, node = NULL, claim = NULL
                    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS gone (task_id, node, claim)
-                   WHERE work.task_id = ANY ($1) AND work.task_id = gone.task_id
-                       AND work.node = gone.node AND work.claim = gone.claim
-                   RETURNING work.task_id";
+                   WHERE work_queue.task_id = ANY ($1) AND work_queue.task_id = gone.task_id
+                       AND work_queue.node = gone.node AND work_queue.claim = gone.claim
+                   RETURNING work_queue.task_id";
         let tasks: Vec<&str> = claims.iter().map(|claim| claim.task_id.as_str()).collect();
         let nodes: Vec<_> = claims
             .iter()
@@ -339,9 +339,9 @@ impl WorkStore for PostgresStore {
             "WITH present AS MATERIALIZED (SELECT ",
             now_or_server!("$1"),
             " AS moment)
-             SELECT count(*) FILTER (WHERE node IS NULL OR free_at <= moment),
-                    count(*) FILTER (WHERE node IS NOT NULL AND free_at > moment)
-             FROM work, present"
+             SELECT count(*) FILTER (WHERE node IS NULL OR claimable_at <= moment),
+                    count(*) FILTER (WHERE node IS NOT NULL AND claimable_at > moment)
+             FROM work_queue, present"
         );
         self.read_two_counts(sql, &[&self.clock().now_param(now)])
             .await

@@ -3,9 +3,7 @@
 use super::commit::PreparedStep;
 use super::error::SqliteResult;
 use super::write_job::WriteSession;
-use super::{
-    blobs, conversations, events, inline_rows, outbox, streams, tasks, topics, work_queue,
-};
+use super::{blobs, conversations, events, outbox, streams, tasks, topics, work_queue};
 use interzone_hub::PushSubscription;
 use interzone_hub::ports::{IdempotencyClaim, Op, StoreError};
 use interzone_protocol::vocab::Timestamp;
@@ -21,29 +19,19 @@ pub(super) fn apply_step(
     let subject = step.subject.as_deref();
     match &step.op {
         Op::ClaimKey(claim) => claim_key(session, claim, at),
-        Op::CreateTask(task) => tasks::create(session, task, text, &step.inlined, at),
+        Op::CreateTask(task) => tasks::create(session, task, text),
         Op::UpdateTask(task) => tasks::update(session, task, text),
         Op::RecordThread {
             task_id,
             origin: asking,
         } => conversations::record_thread(session, task_id, asking, at),
         Op::AddMessage { task_id, index, .. } => {
-            let sql = "INSERT INTO messages (task_id, idx, body) SELECT ?1, ?2, ?3 WHERE NOT EXISTS \
-                (SELECT 1 FROM tasks WHERE id = ?1 AND first_said > ?2)";
+            let sql = "INSERT INTO messages (task_id, position, body) VALUES (?1, ?2, ?3)";
             require_changed(session.run(sql, params![task_id.as_str(), index, text])?)
         }
         Op::ReplaceMessage { task_id, index, .. } => {
-            let sql = "UPDATE messages SET body = ?3 WHERE task_id = ?1 AND idx = ?2";
-            let changed_rows = session.run(sql, params![task_id.as_str(), index, text])?;
-            if changed_rows == 0 {
-                return inline_rows::replace_inlined_message(
-                    session,
-                    task_id,
-                    *index,
-                    text.unwrap_or_default(),
-                );
-            }
-            Ok(())
+            let sql = "UPDATE messages SET body = ?3 WHERE task_id = ?1 AND position = ?2";
+            require_changed(session.run(sql, params![task_id.as_str(), index, text])?)
         }
         Op::PutArtifact {
             task_id,
@@ -79,7 +67,7 @@ pub(super) fn apply_step(
         Op::EnqueueOutbox(entry) => outbox::enqueue(session, entry, subject),
         Op::PutPushSubscription(push) => put_push(session, push, text),
         Op::RemovePushSubscription { task_id, id } => {
-            let sql = "DELETE FROM pushes WHERE task_id = ?1 AND id = ?2";
+            let sql = "DELETE FROM push_subscriptions WHERE task_id = ?1 AND id = ?2";
             session
                 .run(sql, [task_id.as_str(), id.as_str()])
                 .map(|_| ())
@@ -109,9 +97,9 @@ fn claim_key(
     claim: &IdempotencyClaim,
     at: Timestamp,
 ) -> SqliteResult<()> {
-    let sql = "INSERT INTO claims (key, value, expires_at) VALUES (?1, ?2, ?3) \
+    let sql = "INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?1, ?2, ?3) \
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
-        WHERE claims.expires_at <= ?4";
+        WHERE idempotency_keys.expires_at <= ?4";
     let values = params![
         claim.key,
         claim.value,
@@ -121,7 +109,7 @@ fn claim_key(
     if session.run(sql, values)? > 0 {
         return Ok(());
     }
-    let sql = "SELECT value FROM claims WHERE key = ?1";
+    let sql = "SELECT value FROM idempotency_keys WHERE key = ?1";
     let value = session.first(sql, [&claim.key], |row| Ok(row.get(0)?))?;
     Err(StoreError::KeyTaken {
         key: claim.key.clone(),
@@ -135,7 +123,7 @@ fn put_push(
     push: &PushSubscription,
     events: Option<&str>,
 ) -> SqliteResult<()> {
-    let sql = "INSERT INTO pushes (task_id, id, owner, channel, events, target, created_at) \
+    let sql = "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, target, created_at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
         ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, \
         channel = excluded.channel, events = excluded.events, target = excluded.target, \

@@ -33,13 +33,13 @@ pub(super) fn put(
             put_pieces(session, row, blob.bytes.as_bytes())?;
         }
     }
-    let sql = "INSERT OR IGNORE INTO blob_refs (subject, blob) VALUES (?1, ?2)";
+    let sql = "INSERT OR IGNORE INTO blob_refs (subject, blob_id) VALUES (?1, ?2)";
     session.run(sql, params![subject, id]).map(|_| ())
 }
 
 fn put_pieces(session: &WriteSession<'_>, blob: i64, bytes: &[u8]) -> SqliteResult<()> {
     with_small_cache(session.connection, || {
-        let sql = "INSERT INTO blob_pieces (blob, bytes) VALUES (?1, ?2)";
+        let sql = "INSERT INTO blob_pieces (blob_number, bytes) VALUES (?1, ?2)";
         for piece in bytes.chunks(PIECE_BYTES) {
             session.run(sql, params![blob, piece])?;
         }
@@ -50,12 +50,12 @@ fn put_pieces(session: &WriteSession<'_>, blob: i64, bytes: &[u8]) -> SqliteResu
 /// Removes a blob without references; returns how many were removed.
 pub(super) fn remove(session: &WriteSession<'_>, id: &[u8]) -> SqliteResult<u64> {
     let sql = "DELETE FROM blobs WHERE id = ?1 \
-        AND NOT EXISTS (SELECT 1 FROM blob_refs INDEXED BY blob_refs_blob WHERE blob = ?1) RETURNING row";
+        AND NOT EXISTS (SELECT 1 FROM blob_refs INDEXED BY blob_refs_by_blob WHERE blob_id = ?1) RETURNING number";
     let Some(row) = session.first(sql, [id], |row| Ok(row.get::<_, i64>(0)?))? else {
         return Ok(0);
     };
     session.run(
-        "DELETE FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1",
+        "DELETE FROM blob_pieces INDEXED BY blob_pieces_by_blob WHERE blob_number = ?1",
         [row],
     )?;
     Ok(1)
@@ -63,7 +63,7 @@ pub(super) fn remove(session: &WriteSession<'_>, id: &[u8]) -> SqliteResult<u64>
 
 /// Reads a blob, if it exists.
 pub(super) fn get(connection: &Connection, id: &BlobId) -> SqliteResult<Option<BlobContent>> {
-    let sql = "SELECT row, bytes FROM blobs WHERE id = ?1";
+    let sql = "SELECT number, bytes FROM blobs WHERE id = ?1";
     first(connection, sql, [id.as_bytes()], |row| {
         match text(row, 1)? {
             // While this row is being read, the pieces cannot be removed.
@@ -75,7 +75,7 @@ pub(super) fn get(connection: &Connection, id: &BlobId) -> SqliteResult<Option<B
 
 /// Returns the size of a blob in bytes, if it exists, without reading it.
 pub(super) fn size(connection: &Connection, id: &BlobId) -> SqliteResult<Option<usize>> {
-    let sql = "SELECT row, octet_length(bytes) FROM blobs WHERE id = ?1";
+    let sql = "SELECT number, octet_length(bytes) FROM blobs WHERE id = ?1";
     first(connection, sql, [id.as_bytes()], |row| {
         match row.get::<_, i64>(1)? {
             0 => size_of_pieces(connection, row.get(0)?),
@@ -85,7 +85,7 @@ pub(super) fn size(connection: &Connection, id: &BlobId) -> SqliteResult<Option<
 }
 
 fn size_of_pieces(connection: &Connection, blob: i64) -> SqliteResult<usize> {
-    let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1";
+    let sql = "SELECT coalesce(sum(octet_length(bytes)), 0) FROM blob_pieces INDEXED BY blob_pieces_by_blob WHERE blob_number = ?1";
     let length = first(connection, sql, [blob], |row| Ok(row.get::<_, i64>(0)?))?;
     Ok(usize::try_from(length.unwrap_or(0)).unwrap_or(0))
 }
@@ -97,7 +97,7 @@ fn get_pieces(connection: &Connection, blob: i64) -> SqliteResult<BlobContent> {
     }
     let bytes = with_small_cache(connection, || {
         let mut bytes = Vec::with_capacity(length);
-        let sql = "SELECT bytes FROM blob_pieces INDEXED BY blob_pieces_of_blob WHERE blob = ?1 ORDER BY row";
+        let sql = "SELECT bytes FROM blob_pieces INDEXED BY blob_pieces_by_blob WHERE blob_number = ?1 ORDER BY number";
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query([blob])?;
         while let Some(row) = rows.next()? {

@@ -1,14 +1,13 @@
 //! Prepares a commit for the writer: everything that can be done without the database is done here,
 //! on the caller's side.
 
+use super::apply;
 use super::error::SqliteResult;
-use super::inline_rows::{self, InlinedRows};
 use super::write_job::WriteSession;
-use super::{apply, events};
-use crate::codec::{event_json, int_to_column, message_json, to_json_text};
+use crate::codec::{int_to_column, to_json_text};
 use interzone_hub::ports::{Commit, Fence, Op, StoreError};
-use interzone_hub::{Offloaded, SignalBody, Subject};
-use interzone_protocol::vocab::{Message, TaskId, Timestamp};
+use interzone_hub::{SignalBody, Subject};
+use interzone_protocol::vocab::{TaskId, Timestamp};
 use rusqlite::params;
 
 /// A commit whose values are ready to be bound.
@@ -32,31 +31,14 @@ pub(super) struct PreparedStep {
     pub(super) extra_text: Option<String>,
     /// Send a change hint: once per run of consecutive events of one subject, by the last.
     pub(super) notifies: bool,
-    /// The event log that it appends to starts with this commit.
-    pub(super) starts_log: bool,
-    /// Rows inlined into the task row that it creates.
-    pub(super) inlined: InlinedRows,
-    /// An earlier step has taken over its effect.
-    pub(super) is_absorbed: bool,
 }
 
 impl PreparedCommit {
     pub(super) fn new(commit: Commit) -> Result<Self, StoreError> {
         let changed_tasks = changed_tasks(&commit.ops);
-        let mut steps: Vec<PreparedStep> = Vec::with_capacity(commit.ops.len());
-        let mut last_message = None;
-        for op in commit.ops {
-            if let Op::AddMessage { .. } = &op {
-                last_message = Some(steps.len());
-            }
-            let before = last_message.and_then(|index: usize| steps.get(index));
-            let step = PreparedStep::new(op, before.and_then(PreparedStep::added_message))?;
-            steps.push(step);
-        }
-        events::coalesce(&mut steps);
-        inline_rows::inline_into_task(&mut steps);
+        let steps = commit.ops.into_iter().map(PreparedStep::new);
+        let mut steps: Vec<PreparedStep> = steps.collect::<Result<_, _>>()?;
         dedup_hints(&mut steps);
-        steps.iter_mut().for_each(PreparedStep::set_subject_key);
         Ok(Self {
             changed_tasks,
             at: commit.at,
@@ -66,23 +48,15 @@ impl PreparedCommit {
         })
     }
 
-    /// Steps that still have to be applied.
-    fn pending_steps(&self) -> impl Iterator<Item = &PreparedStep> {
-        self.steps.iter().filter(|step| !step.is_absorbed)
-    }
-
     /// Estimated number of bytes written.
     pub(super) fn estimated_bytes(&self) -> usize {
-        self.pending_steps()
-            .map(PreparedStep::estimated_bytes)
-            .sum()
+        self.steps.iter().map(PreparedStep::estimated_bytes).sum()
     }
 
     /// Tasks that it queues.
     pub(super) fn queued_tasks(&self) -> impl Iterator<Item = &TaskId> {
-        self.pending_steps().filter_map(|step| match &step.op {
+        self.steps.iter().filter_map(|step| match &step.op {
             Op::EnqueueWork { task_id, .. } => Some(task_id),
-            Op::CreateTask(task) if step.inlined.queue_position.is_some() => Some(&task.id),
             _ => None,
         })
     }
@@ -98,7 +72,8 @@ impl PreparedCommit {
             return Err(StoreError::StaleSubscriptions.into());
         }
         session.changed_tasks.extend_from_slice(&self.changed_tasks);
-        self.pending_steps()
+        self.steps
+            .iter()
             .try_for_each(|step| apply::apply_step(session, self.at, step))
     }
 }
@@ -129,7 +104,7 @@ fn changed_tasks(ops: &[Op]) -> Vec<TaskId> {
 /// Keeps one change hint per run of consecutive events of the same subject, on the last event.
 fn dedup_hints(steps: &mut [PreparedStep]) {
     let mut next: Option<&Subject> = None;
-    for step in steps.iter_mut().rev().filter(|step| !step.is_absorbed) {
+    for step in steps.iter_mut().rev() {
         if let Op::AppendEvent(event) = &step.op {
             step.notifies = next != Some(&event.subject);
             next = Some(&event.subject);
@@ -138,21 +113,21 @@ fn dedup_hints(steps: &mut [PreparedStep]) {
 }
 
 impl PreparedStep {
-    /// Encodes an operation. `last_message` is the last added message with its encoding, which an event may reuse.
-    fn new(op: Op, last_message: Option<(&Offloaded<Message>, &str)>) -> Result<Self, StoreError> {
+    /// Encodes an operation.
+    fn new(op: Op) -> Result<Self, StoreError> {
         let mut more = None;
         let text = match &op {
             Op::CreateTask(task) | Op::UpdateTask(task) => {
                 task.status_message.as_ref().map(to_json_text).transpose()?
             }
             Op::AddMessage { message, .. } | Op::ReplaceMessage { message, .. } => {
-                Some(message_json(message)?)
+                Some(to_json_text(message)?)
             }
             Op::PutArtifact { artifact, .. } => Some(to_json_text(artifact)?),
             Op::CreateStream(stream) | Op::UpdateStream(stream) => {
                 Some(to_json_text(&stream.participants)?)
             }
-            Op::AppendEvent(event) => Some(event_json(&event.body, last_message)?),
+            Op::AppendEvent(event) => Some(to_json_text(&event.body)?),
             Op::PutPushSubscription(push) => Some(to_json_text(&push.events)?),
             Op::CreateSubscription(subscription) | Op::UpdateSubscription(subscription) => {
                 more = subscription
@@ -173,38 +148,12 @@ impl PreparedStep {
             | Op::RemoveSubscription(_) => None,
         };
         Ok(Self {
+            subject: subject_key(&op),
             op,
-            subject: None,
             text,
             extra_text: more,
             notifies: true,
-            starts_log: false,
-            inlined: InlinedRows::default(),
-            is_absorbed: false,
         })
-    }
-
-    /// Sets the key of its subject, for operations that need it.
-    fn set_subject_key(&mut self) {
-        let subject = match &self.op {
-            Op::AppendEvent(event) if !self.is_absorbed => Some(&event.subject),
-            Op::PutBlob { subject, .. } => Some(subject),
-            Op::EnqueueOutbox(entry) => entry.subject.as_ref(),
-            Op::Publish { signal, .. } => match &signal.body {
-                SignalBody::Event(subject, _) => Some(subject),
-                SignalBody::Sent(_) => None,
-            },
-            _ => None,
-        };
-        self.subject = subject.map(Subject::key);
-    }
-
-    /// Returns the message that it adds, with its encoding.
-    fn added_message(&self) -> Option<(&Offloaded<Message>, &str)> {
-        match (&self.op, &self.text) {
-            (Op::AddMessage { message, .. }, Some(text)) => Some((message, text)),
-            _ => None,
-        }
     }
 
     fn estimated_bytes(&self) -> usize {
@@ -219,17 +168,29 @@ impl PreparedStep {
             },
             _ => 0,
         };
-        ROW_OVERHEAD_BYTES
-            + body
-            + self.text.as_ref().map_or(0, String::len)
-            + self.inlined.text_bytes()
+        ROW_OVERHEAD_BYTES + body + self.text.as_ref().map_or(0, String::len)
     }
+}
+
+/// Returns the key of the subject of an operation, if it needs one.
+fn subject_key(op: &Op) -> Option<String> {
+    let subject = match op {
+        Op::AppendEvent(event) => Some(&event.subject),
+        Op::PutBlob { subject, .. } => Some(subject),
+        Op::EnqueueOutbox(entry) => entry.subject.as_ref(),
+        Op::Publish { signal, .. } => match &signal.body {
+            SignalBody::Event(subject, _) => Some(subject),
+            SignalBody::Sent(_) => None,
+        },
+        _ => None,
+    };
+    subject.map(Subject::key)
 }
 
 /// Fencing: a lease is valid until another claim takes the task. Claims are compared by number, never by
 /// the clock.
 fn check_fence(session: &WriteSession<'_>, fence: &Fence) -> SqliteResult<()> {
-    let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+    let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND queue_node = ?2 AND queue_claim = ?3";
     let values = params![
         fence.task_id.as_str(),
         fence.node,
@@ -245,7 +206,7 @@ fn read_epoch(session: &mut WriteSession<'_>) -> SqliteResult<i64> {
     if let Some(epoch) = session.counters.epoch {
         return Ok(epoch);
     }
-    let sql = "SELECT value FROM meta WHERE name = 'epoch'";
+    let sql = "SELECT value FROM meta WHERE name = 'subscription_epoch'";
     let epoch = session.first(sql, [], |row| Ok(row.get(0)?))?;
     let epoch = epoch.unwrap_or(0);
     session.counters.epoch = Some(epoch);

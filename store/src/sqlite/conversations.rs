@@ -20,27 +20,27 @@ use std::collections::HashSet;
 /// Columns that [`read_thread_task`] reads, in its order.
 macro_rules! thread_task_columns {
     () => {
-        "q.number, q.task_id, q.team, q.channel, q.thread, q.asker, q.at, t.state, t.agent"
+        "q.number, q.task_id, q.team, q.channel, q.thread, q.user_id, q.created_at, t.state, t.agent"
     };
 }
 
-/// Latest questions below a number, of all users or of one.
-const LATEST_OF_ALL_USERS: &str = "SELECT number, team, channel, thread, task_id FROM questions \
+/// Latest thread_tasks below a number, of all users or of one.
+const LATEST_OF_ALL_USERS: &str = "SELECT number, team, channel, thread, task_id FROM thread_tasks \
     WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
-const LATEST_OF_USER: &str = "SELECT number, team, channel, thread, task_id FROM questions \
-    INDEXED BY questions_of_asker WHERE asker = ?3 AND number < ?1 ORDER BY number DESC LIMIT ?2";
+const LATEST_OF_USER: &str = "SELECT number, team, channel, thread, task_id FROM thread_tasks \
+    INDEXED BY thread_tasks_by_user WHERE user_id = ?3 AND number < ?1 ORDER BY number DESC LIMIT ?2";
 
 /// Finds out whether a thread was on an earlier page of the list.
-const SHOWN_EARLIER: &str = "SELECT 1 FROM questions INDEXED BY questions_of_thread WHERE team = ?1 \
-    AND channel = ?2 AND thread = ?3 AND number >= ?4 AND (?5 IS NULL OR asker = ?5) LIMIT 1";
+const SHOWN_EARLIER: &str = "SELECT 1 FROM thread_tasks INDEXED BY thread_tasks_by_thread WHERE team = ?1 \
+    AND channel = ?2 AND thread = ?3 AND number >= ?4 AND (?5 IS NULL OR user_id = ?5) LIMIT 1";
 
 /// Counts the good or bad feedback of a thread.
 macro_rules! feedback_count {
     ($good:literal) => {
         concat!(
-            ", (SELECT count(*) FROM feedback AS f WHERE f.good = ",
+            ", (SELECT count(*) FROM feedback AS f WHERE f.is_positive = ",
             $good,
-            " AND f.task_id IN (SELECT c.task_id FROM questions AS c WHERE c.team = q.team \
+            " AND f.task_id IN (SELECT c.task_id FROM thread_tasks AS c WHERE c.team = q.team \
                AND c.channel = q.channel AND c.thread = q.thread ORDER BY c.number DESC LIMIT ?2))"
         )
     };
@@ -48,18 +48,18 @@ macro_rules! feedback_count {
 const SELECT_CONVERSATION: &str = concat!(
     "SELECT ",
     thread_task_columns!(),
-    ", (SELECT count(*) FROM (SELECT 1 FROM questions AS c WHERE c.team = q.team \
+    ", (SELECT count(*) FROM (SELECT 1 FROM thread_tasks AS c WHERE c.team = q.team \
         AND c.channel = q.channel AND c.thread = q.thread LIMIT ?2))",
     feedback_count!(1),
     feedback_count!(0),
-    " FROM questions AS q INDEXED BY sqlite_autoindex_questions_1 \
+    " FROM thread_tasks AS q INDEXED BY sqlite_autoindex_thread_tasks_1 \
      CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id WHERE q.task_id = ?1"
 );
 
 const TASKS_OF_THREAD: &str = concat!(
     "SELECT ",
     thread_task_columns!(),
-    " FROM questions AS q INDEXED BY questions_of_thread \
+    " FROM thread_tasks AS q INDEXED BY thread_tasks_by_thread \
      CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id \
      WHERE q.team = ?1 AND q.channel = ?2 AND q.thread = ?3 AND q.number < ?4 \
      ORDER BY q.number DESC LIMIT ?5"
@@ -68,19 +68,19 @@ const TASKS_OF_THREAD: &str = concat!(
 const THREAD_OF_TASK: &str = concat!(
     "SELECT ",
     thread_task_columns!(),
-    " FROM questions AS q INDEXED BY sqlite_autoindex_questions_1 \
+    " FROM thread_tasks AS q INDEXED BY sqlite_autoindex_thread_tasks_1 \
      CROSS JOIN tasks AS t INDEXED BY sqlite_autoindex_tasks_1 ON t.id = q.task_id WHERE q.task_id = ?1"
 );
 
 /// Upserts feedback; newer feedback wins, and counts as stored.
-const UPSERT_FEEDBACK: &str = "INSERT INTO feedback (task_id, who, good, comment, at) \
+const UPSERT_FEEDBACK: &str = "INSERT INTO feedback (task_id, author, is_positive, comment, given_at) \
     SELECT ?1, ?2, ?3, ?4, ?5 FROM tasks WHERE id = ?1 \
-        AND (EXISTS (SELECT 1 FROM feedback WHERE task_id = ?1 AND who = ?2) \
+        AND (EXISTS (SELECT 1 FROM feedback WHERE task_id = ?1 AND author = ?2) \
              OR (SELECT count(*) FROM feedback WHERE task_id = ?1) < ?6) \
-    ON CONFLICT (task_id, who) DO UPDATE SET \
-        good = CASE WHEN excluded.at >= at THEN excluded.good ELSE good END, \
-        comment = CASE WHEN excluded.at >= at THEN excluded.comment ELSE comment END, \
-        at = max(excluded.at, at)";
+    ON CONFLICT (task_id, author) DO UPDATE SET \
+        is_positive = CASE WHEN excluded.given_at >= given_at THEN excluded.is_positive ELSE is_positive END, \
+        comment = CASE WHEN excluded.given_at >= given_at THEN excluded.comment ELSE comment END, \
+        given_at = max(excluded.given_at, given_at)";
 
 #[async_trait]
 impl ConversationStore for SqliteStore {
@@ -134,8 +134,8 @@ impl ConversationStore for SqliteStore {
     async fn feedback(&self, tasks: &[TaskId]) -> Result<Vec<Feedback>, StoreError> {
         let tasks = tasks.to_vec();
         self.read(move |connection| {
-            let sql = "SELECT who, good, comment, at FROM feedback WHERE task_id = ?1 \
-                ORDER BY at DESC, who";
+            let sql = "SELECT author, is_positive, comment, given_at FROM feedback WHERE task_id = ?1 \
+                ORDER BY given_at DESC, author";
             let mut found = Vec::new();
             for id in tasks {
                 found.extend(all(connection, sql, [id.as_str()], |row| {
@@ -159,7 +159,7 @@ fn before_param(query: &ConversationQuery) -> i64 {
 }
 
 /// Walks from question to question and collects the threads that it meets for the first time, until there are
-/// enough: a page costs what it shows, unless few threads have very many questions.
+/// enough: a page costs what it shows, unless few threads have very many thread_tasks.
 fn list_conversations(
     connection: &Connection,
     query: &ConversationQuery,
@@ -256,7 +256,7 @@ pub(super) fn record_thread(
     asking: &ThreadOrigin,
     at: Timestamp,
 ) -> SqliteResult<()> {
-    let sql = "INSERT INTO questions (task_id, team, channel, thread, asker, at) \
+    let sql = "INSERT INTO thread_tasks (task_id, team, channel, thread, user_id, created_at) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let thread = &asking.thread;
     let values = params![

@@ -45,12 +45,7 @@ pub(super) fn open(
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Commits are written to the WAL in batches. This VFS requires a sync per commit, which the writer does.
-    let vfs = interzone_wal::register_vfs().map_err(|error| {
-        StoreError::Unusable(format!("{display_path} cannot be opened: {error}"))
-    })?;
-    let mut connection =
-        Connection::open_with_flags_and_vfs(&path, flags, vfs).map_err(to_error)?;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(to_error)?;
     connection
         .busy_timeout(options.busy_timeout)
         .map_err(to_error)?;
@@ -357,7 +352,7 @@ fn sync_directory(path: &Path) {
 fn load_counters(connection: &Connection) -> rusqlite::Result<Counters> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
     Ok(Counters {
-        claims: number("SELECT value FROM meta WHERE name = 'claims'")?,
+        claims: number("SELECT value FROM meta WHERE name = 'last_claim'")?,
         position: number(work_queue::LAST_POSITION)?,
         claimed_turns: work_queue::load_claimed_turns(connection)?,
         epoch: None,

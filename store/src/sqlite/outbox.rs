@@ -1,6 +1,6 @@
 //! Outbox.
 //!
-//! In every group, the first unsettled entry is marked as `head`; so are all entries without a group. Only
+//! In every group, the first unsettled entry is marked as head; so are all entries without a group. Only
 //! marked entries can be claimed, so neither claiming nor finding the next due entry has to skip those that
 //! wait behind others.
 
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Columns that [`read_entry`] reads, in its order.
 macro_rules! entry_columns {
     () => {
-        "id, channel, key, grp, owner, subject, payload, created_at, due_at, attempt, error"
+        "id, channel, key, group_name, owner, subject, payload, created_at, due_at, attempt, error"
     };
 }
 
@@ -56,8 +56,8 @@ impl OutboxStore for SqliteStore {
     ) -> Result<bool, StoreError> {
         let (id, until) = (id.clone(), now.plus(hold));
         self.write(move |session| {
-            let sql = "UPDATE outbox SET due_at = ?3, held = 1 \
-                WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0";
+            let sql = "UPDATE outbox SET due_at = ?3, is_leased = 1 \
+                WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND settled_at IS NULL";
             let values = params![id.as_str(), attempt, until.as_millis()];
             Ok(session.run(sql, values)? > 0)
         })
@@ -71,8 +71,8 @@ impl OutboxStore for SqliteStore {
     ) -> Result<(), StoreError> {
         let attempts = attempts.to_vec();
         self.write(move |session| {
-            let sql = "UPDATE outbox SET held = 0, due_at = min(due_at, ?3) \
-                WHERE id = ?1 AND attempt = ?2 AND state = 0 AND held = 1";
+            let sql = "UPDATE outbox SET is_leased = 0, due_at = min(due_at, ?3) \
+                WHERE id = ?1 AND attempt = ?2 AND settled_at IS NULL AND is_leased = 1";
             for (id, attempt) in &attempts {
                 let values = params![id.as_str(), attempt, now.as_millis()];
                 session.hints.outbox |= session.run(sql, values)? > 0;
@@ -92,13 +92,13 @@ impl OutboxStore for SqliteStore {
             let mut next = None;
             for channel in &channels {
                 let sql = "SELECT due_at FROM outbox INDEXED BY outbox_due \
-                    WHERE state = 0 AND head = 1 AND channel = ?1 AND held = 0 \
+                    WHERE settled_at IS NULL AND is_head = 1 AND channel = ?1 AND is_leased = 0 \
                     ORDER BY due_at LIMIT 1";
                 let mut due = first(connection, sql, [channel], |row| Ok(row.get::<_, i64>(0)?))?;
                 if due.is_none() {
                     // Leased entries are never due.
                     let sql = "SELECT 1 FROM outbox INDEXED BY outbox_due \
-                        WHERE state = 0 AND head = 1 AND channel = ?1 LIMIT 1";
+                        WHERE settled_at IS NULL AND is_head = 1 AND channel = ?1 LIMIT 1";
                     due = first(connection, sql, [channel], |_| Ok(i64::MAX))?;
                 }
                 next = next.into_iter().chain(due).min();
@@ -115,8 +115,8 @@ impl OutboxStore for SqliteStore {
                 "SELECT ",
                 entry_columns!(),
                 " FROM outbox INDEXED BY outbox_settled \
-                  WHERE state > 0 AND state = 2 AND (?1 IS NULL OR channel = ?1) AND (?2 IS NULL OR owner = ?2) \
-                  ORDER BY settled_at DESC, row DESC LIMIT ?3"
+                  WHERE settled_at IS NOT NULL AND state = 'dead' AND (?1 IS NULL OR channel = ?1) AND (?2 IS NULL OR owner = ?2) \
+                  ORDER BY settled_at DESC, number DESC LIMIT ?3"
             );
             let owner = query.owner.as_ref().map(|owner| owner.as_str());
             let values = params![query.channel, owner, int_to_column(query.limit as u64)];
@@ -128,8 +128,8 @@ impl OutboxStore for SqliteStore {
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
         let id = id.clone();
         self.write(move |session| {
-            let sql = "UPDATE outbox SET state = 0, head = 1, held = 0, attempt = 0, due_at = ?2, \
-                error = NULL, settled_at = NULL WHERE id = ?1 AND state = 2 RETURNING grp";
+            let sql = "UPDATE outbox SET state = 'waiting', is_head = 1, is_leased = 0, attempt = 0, due_at = ?2, \
+                error = NULL, settled_at = NULL WHERE id = ?1 AND state = 'dead' RETURNING group_name";
             let values = params![id.as_str(), now.as_millis()];
             let group = session.first(sql, values, |row| Ok(row.get::<_, Option<String>>(0)?))?;
             let Some(group) = group else {
@@ -149,7 +149,7 @@ impl OutboxStore for SqliteStore {
     ) -> Result<Vec<DeliveryStatus>, StoreError> {
         let (channel, keys) = (channel.to_owned(), distinct(keys));
         self.read(move |connection| {
-            let sql = "SELECT id, key, state, created_at, due_at, settled_at, attempt, error, row \
+            let sql = "SELECT id, key, state, created_at, due_at, settled_at, attempt, error, number \
                 FROM outbox WHERE channel = ?1 AND key = ?2";
             let mut found: Vec<(i64, DeliveryStatus)> = Vec::new();
             for key in &keys {
@@ -166,8 +166,8 @@ impl OutboxStore for SqliteStore {
     async fn outbox_depth(&self) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
             let sql = "SELECT \
-                (SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE state = 0), \
-                (SELECT count(*) FROM outbox INDEXED BY outbox_settled WHERE state > 0 AND state = 2)";
+                (SELECT count(*) FROM outbox INDEXED BY outbox_due WHERE settled_at IS NULL), \
+                (SELECT count(*) FROM outbox INDEXED BY outbox_settled WHERE settled_at IS NOT NULL AND state = 'dead')";
             let depth = first(connection, sql, [], |row| {
                 Ok((int_from_column("outbox", row.get(0)?)?, int_from_column("outbox", row.get(1)?)?))
             })?;
@@ -207,9 +207,9 @@ fn read_delivery_status(row: &Row<'_>) -> SqliteResult<DeliveryStatus> {
     Ok(DeliveryStatus {
         id: parse_id("outbox", text(row, 0)?)?,
         key: row.get(1)?,
-        state: match row.get(2)? {
-            0 => DeliveryState::Waiting,
-            1 => DeliveryState::Delivered,
+        state: match text(row, 2)? {
+            "waiting" => DeliveryState::Waiting,
+            "delivered" => DeliveryState::Delivered,
             _ => DeliveryState::Dead,
         },
         created_at: timestamp_from_column(row.get(3)?),
@@ -229,8 +229,8 @@ pub(super) fn enqueue(
     let sql = concat!(
         "INSERT INTO outbox (",
         entry_columns!(),
-        ", state, head) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, \
-          NOT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_group WHERE grp = ?4 AND state = 0) \
+        ", state, is_head) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'waiting', \
+          NOT EXISTS (SELECT 1 FROM outbox INDEXED BY outbox_groups WHERE group_name = ?4 AND settled_at IS NULL) \
           WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE channel = ?2 AND key = ?3)"
     );
     let values = params![
@@ -256,9 +256,9 @@ fn claim(session: &WriteSession<'_>, request: &OutboxClaim) -> SqliteResult<Vec<
     let lease_until = now.plus(request.lease);
     let mut due: Vec<(i64, i64)> = Vec::new();
     for channel in &request.channels {
-        let sql = "SELECT due_at, row FROM outbox INDEXED BY outbox_due \
-            WHERE state = 0 AND head = 1 AND channel = ?1 AND due_at <= ?2 AND held = 0 \
-            ORDER BY due_at, row LIMIT ?3";
+        let sql = "SELECT due_at, number FROM outbox INDEXED BY outbox_due \
+            WHERE settled_at IS NULL AND is_head = 1 AND channel = ?1 AND due_at <= ?2 AND is_leased = 0 \
+            ORDER BY due_at, number LIMIT ?3";
         let values = params![channel, now.as_millis(), int_to_column(limit as u64)];
         due.extend(session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?);
     }
@@ -267,7 +267,7 @@ fn claim(session: &WriteSession<'_>, request: &OutboxClaim) -> SqliteResult<Vec<
     let mut entries = Vec::with_capacity(due.len());
     for (_, row) in due {
         let sql = concat!(
-            "UPDATE outbox SET attempt = attempt + 1, due_at = ?2, held = 1 WHERE row = ?1 RETURNING ",
+            "UPDATE outbox SET attempt = attempt + 1, due_at = ?2, is_leased = 1 WHERE number = ?1 RETURNING ",
             entry_columns!()
         );
         entries.extend(session.first(sql, [row, lease_until.as_millis()], read_entry)?);
@@ -283,13 +283,13 @@ fn settle(
     now: Timestamp,
 ) -> SqliteResult<bool> {
     let (state, settled_at, due_at, error) = match settlement {
-        DeliveryResult::Delivered => (1, Some(now), None, None),
-        DeliveryResult::Retry { due_at, error } => (0, None, Some(*due_at), Some(error)),
-        DeliveryResult::Dead { error } => (2, Some(now), None, Some(error)),
+        DeliveryResult::Delivered => ("delivered", Some(now), None, None),
+        DeliveryResult::Retry { due_at, error } => ("waiting", None, Some(*due_at), Some(error)),
+        DeliveryResult::Dead { error } => ("dead", Some(now), None, Some(error)),
     };
-    let sql = "UPDATE outbox SET state = ?3, settled_at = ?4, due_at = coalesce(?5, due_at), held = 0, \
-        error = coalesce(?6, error) WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND state = 0 \
-        RETURNING grp";
+    let sql = "UPDATE outbox SET state = ?3, settled_at = ?4, due_at = coalesce(?5, due_at), is_leased = 0, \
+        error = coalesce(?6, error) WHERE id = ?1 AND attempt = ?2 AND attempt > 0 AND settled_at IS NULL \
+        RETURNING group_name";
     let values = params![
         id.as_str(),
         attempt,
@@ -302,17 +302,16 @@ fn settle(
     let Some(group) = group else {
         return Ok(false);
     };
-    if state > 0 {
+    if settled_at.is_some() {
         update_group_head(session, group.as_deref())?;
     }
-    session.hints.outbox |= state == 0 || group.is_some();
+    session.hints.outbox |= settled_at.is_none() || group.is_some();
     Ok(true)
 }
 
 /// Releases the leases of processes that are gone: the entries were due before they were claimed. The
 /// attempt had begun, so it counts.
-pub(super) const RELEASE_ALL_ENTRIES: &str =
-    "UPDATE outbox INDEXED BY outbox_held SET held = 0, due_at = created_at WHERE held = 1";
+pub(super) const RELEASE_ALL_ENTRIES: &str = "UPDATE outbox INDEXED BY outbox_leased SET is_leased = 0, due_at = created_at WHERE is_leased = 1";
 
 /// Releases all leased entries.
 pub(super) fn release_stale_entries(session: &mut WriteSession<'_>) -> SqliteResult<()> {
@@ -320,22 +319,22 @@ pub(super) fn release_stale_entries(session: &mut WriteSession<'_>) -> SqliteRes
     Ok(())
 }
 
-/// Marks the first unsettled entry of a group as `head`, and no other.
+/// Marks the first unsettled entry of a group as head, and no other.
 fn update_group_head(session: &WriteSession<'_>, group: Option<&str>) -> SqliteResult<()> {
     let Some(group) = group else {
         return Ok(());
     };
-    let marked = "SELECT row FROM outbox INDEXED BY outbox_group \
-        WHERE grp = ?1 AND state = 0 AND head = 1";
+    let marked = "SELECT number FROM outbox INDEXED BY outbox_groups \
+        WHERE group_name = ?1 AND settled_at IS NULL AND is_head = 1";
     let marked = session.all(marked, [group], |row| Ok(row.get::<_, i64>(0)?))?;
-    let behind = "SELECT min(row) FROM outbox INDEXED BY outbox_group \
-        WHERE grp = ?1 AND state = 0 AND head = 0";
+    let behind = "SELECT min(number) FROM outbox INDEXED BY outbox_groups \
+        WHERE group_name = ?1 AND settled_at IS NULL AND is_head = 0";
     let behind = session.first(behind, [group], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
     let behind = behind.flatten();
     let Some(head) = marked.iter().copied().chain(behind).min() else {
         return Ok(());
     };
-    let mark = "UPDATE outbox SET head = ?2 WHERE row = ?1";
+    let mark = "UPDATE outbox SET is_head = ?2 WHERE number = ?1";
     for row in marked.into_iter().filter(|row| *row != head) {
         session.run(mark, [row, 0])?;
     }

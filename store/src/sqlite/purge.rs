@@ -26,8 +26,8 @@ pub(super) fn purge(
         purger.purge_events(kind, before(retention.events))?;
         purger.purge_subjects(kind, before(retention.finished))?;
     }
-    purger.purge_outbox(1, before(retention.delivered))?;
-    purger.purge_outbox(2, before(retention.dead))?;
+    purger.purge_outbox("delivered", before(retention.delivered))?;
+    purger.purge_outbox("dead", before(retention.dead))?;
     purger.purge_acked(before(retention.delivered))?;
     purger.purge_dead_signals(before(retention.dead))?;
     purger.purge_subscriptions(before(retention.ended_subscriptions))?;
@@ -41,8 +41,8 @@ struct SubjectTables {
     /// Prefix of the id in the subject key.
     prefix: &'static str,
     /// Selects ended subjects whose events are still there.
-    select_untrimmed: &'static str,
-    mark_trimmed: &'static str,
+    select_with_log: &'static str,
+    mark_log_purged: &'static str,
     /// Selects ended subjects.
     select_ended: &'static str,
     /// Deletes the rows of one subject by id; the last statement deletes the subject itself.
@@ -52,17 +52,17 @@ struct SubjectTables {
 
 const TASK_TABLES: SubjectTables = SubjectTables {
     prefix: "t/",
-    select_untrimmed: "SELECT id FROM tasks INDEXED BY tasks_finished \
-        WHERE finished_at IS NOT NULL AND trimmed = 0 AND finished_at <= ?1 \
+    select_with_log: "SELECT id FROM tasks INDEXED BY tasks_finished \
+        WHERE finished_at IS NOT NULL AND is_log_purged = 0 AND finished_at <= ?1 \
         ORDER BY finished_at LIMIT ?2",
-    mark_trimmed: "UPDATE tasks SET trimmed = 1 WHERE id = ?1",
+    mark_log_purged: "UPDATE tasks SET is_log_purged = 1 WHERE id = ?1",
     select_ended: "SELECT id FROM tasks INDEXED BY tasks_finished \
-        WHERE finished_at IS NOT NULL AND trimmed IN (0, 1) AND finished_at <= ?1 LIMIT ?2",
+        WHERE finished_at IS NOT NULL AND is_log_purged IN (0, 1) AND finished_at <= ?1 LIMIT ?2",
     delete_rows: &[
         "DELETE FROM messages WHERE task_id = ?1",
         "DELETE FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 WHERE task_id = ?1",
-        "DELETE FROM pushes INDEXED BY sqlite_autoindex_pushes_1 WHERE task_id = ?1",
-        "DELETE FROM questions WHERE task_id = ?1",
+        "DELETE FROM push_subscriptions INDEXED BY sqlite_autoindex_push_subscriptions_1 WHERE task_id = ?1",
+        "DELETE FROM thread_tasks WHERE task_id = ?1",
         "DELETE FROM feedback WHERE task_id = ?1",
         "DELETE FROM tasks WHERE id = ?1",
     ],
@@ -71,12 +71,12 @@ const TASK_TABLES: SubjectTables = SubjectTables {
 
 const STREAM_TABLES: SubjectTables = SubjectTables {
     prefix: "s/",
-    select_untrimmed: "SELECT id FROM streams INDEXED BY streams_closed \
-        WHERE closed_at IS NOT NULL AND trimmed = 0 AND closed_at <= ?1 \
+    select_with_log: "SELECT id FROM streams INDEXED BY streams_closed \
+        WHERE closed_at IS NOT NULL AND is_log_purged = 0 AND closed_at <= ?1 \
         ORDER BY closed_at LIMIT ?2",
-    mark_trimmed: "UPDATE streams SET trimmed = 1 WHERE id = ?1",
+    mark_log_purged: "UPDATE streams SET is_log_purged = 1 WHERE id = ?1",
     select_ended: "SELECT id FROM streams INDEXED BY streams_closed \
-        WHERE closed_at IS NOT NULL AND trimmed IN (0, 1) AND closed_at <= ?1 LIMIT ?2",
+        WHERE closed_at IS NOT NULL AND is_log_purged IN (0, 1) AND closed_at <= ?1 LIMIT ?2",
     delete_rows: &["DELETE FROM streams WHERE id = ?1"],
     counter: |purged| &mut purged.streams,
 };
@@ -90,11 +90,11 @@ struct Purger<'a, 'b> {
 impl Purger<'_, '_> {
     /// Removes events of subjects that ended before the cutoff, the oldest of each first.
     fn purge_events(&mut self, kind: &SubjectTables, before: i64) -> SqliteResult<()> {
-        for id in self.select_ids(kind.select_untrimmed, before)? {
+        for id in self.select_ids(kind.select_with_log, before)? {
             if !self.purge_events_of(&format!("{}{id}", kind.prefix))? {
                 return Ok(());
             }
-            self.session.run(kind.mark_trimmed, [&id])?;
+            self.session.run(kind.mark_log_purged, [&id])?;
         }
         Ok(())
     }
@@ -102,10 +102,8 @@ impl Purger<'_, '_> {
     /// Removes events of a subject; returns true if all are removed.
     fn purge_events_of(&mut self, subject: &str) -> SqliteResult<bool> {
         let removed = events::remove(self.session, subject, self.budget)?;
-        self.purged.events += removed.events;
-        let is_complete = removed.rows < self.budget;
-        let events = usize::try_from(removed.events).unwrap_or(usize::MAX);
-        self.budget = self.budget.saturating_sub(events);
+        let is_complete = removed < self.budget;
+        self.purged.events += self.consume_budget(removed);
         Ok(is_complete)
     }
 
@@ -131,7 +129,7 @@ impl Purger<'_, '_> {
 
     /// Removes the blobs that only this subject referenced.
     fn purge_blobs_of(&mut self, subject: &str) -> SqliteResult<()> {
-        let sql = "DELETE FROM blob_refs WHERE subject = ?1 RETURNING blob";
+        let sql = "DELETE FROM blob_refs WHERE subject = ?1 RETURNING blob_id";
         let blobs = self
             .session
             .all(sql, [subject], |row| Ok(row.get::<_, Vec<u8>>(0)?))?;
@@ -141,24 +139,25 @@ impl Purger<'_, '_> {
         Ok(())
     }
 
-    fn purge_outbox(&mut self, state: i64, before: i64) -> SqliteResult<()> {
-        let select = "SELECT row FROM outbox INDEXED BY outbox_settled \
-            WHERE state > 0 AND state = ?1 AND settled_at <= ?2 LIMIT ?3";
+    fn purge_outbox(&mut self, state: &str, before: i64) -> SqliteResult<()> {
+        let select = "SELECT number FROM outbox INDEXED BY outbox_settled \
+            WHERE settled_at IS NOT NULL AND state = ?1 AND settled_at <= ?2 LIMIT ?3";
         let values = params![state, before, int_to_column(self.budget as u64)];
-        let removed = self.delete_selected(select, values, "DELETE FROM outbox WHERE row = ?1")?;
+        let removed =
+            self.delete_selected(select, values, "DELETE FROM outbox WHERE number = ?1")?;
         self.purged.outbox += self.consume_budget(removed);
         Ok(())
     }
 
     fn purge_acked(&mut self, before: i64) -> SqliteResult<()> {
-        let sql = "SELECT subscription_id, signal_id FROM acked INDEXED BY acked_at \
+        let sql = "SELECT subscription_id, signal_id FROM acknowledgements INDEXED BY acknowledgements_by_age \
             WHERE at <= ?1 LIMIT ?2";
         let values = params![before, int_to_column(self.budget as u64)];
         let found: Vec<[String; 2]> = self
             .session
             .all(sql, values, |row| Ok([row.get(0)?, row.get(1)?]))?;
         for key in &found {
-            let sql = "DELETE FROM acked WHERE subscription_id = ?1 AND signal_id = ?2";
+            let sql = "DELETE FROM acknowledgements WHERE subscription_id = ?1 AND signal_id = ?2";
             self.session.run(sql, key.each_ref())?;
         }
         self.purged.signals += self.consume_budget(found.len());
@@ -166,7 +165,7 @@ impl Purger<'_, '_> {
     }
 
     fn purge_dead_signals(&mut self, before: i64) -> SqliteResult<()> {
-        let sql = "SELECT subscription_id, seq, signal FROM deliveries INDEXED BY deliveries_dead \
+        let sql = "SELECT subscription_id, seq, signal_number FROM deliveries INDEXED BY deliveries_dead \
             WHERE dead_at IS NOT NULL AND dead_at <= ?1 LIMIT ?2";
         let values = params![before, int_to_column(self.budget as u64)];
         let dead = self.session.all(sql, values, |row| {
@@ -206,33 +205,33 @@ impl Purger<'_, '_> {
 
     /// Removes expired idempotency keys, quotas and records.
     fn purge_expired(&mut self, now: i64) -> SqliteResult<()> {
-        let claims = "DELETE FROM claims WHERE key IN (SELECT key FROM claims \
-            INDEXED BY claims_expiry WHERE expires_at <= ?1 LIMIT ?2)";
+        let keys = "DELETE FROM idempotency_keys WHERE key IN (SELECT key FROM idempotency_keys \
+            INDEXED BY idempotency_keys_expiry WHERE expires_at <= ?1 LIMIT ?2)";
         let quotas = "DELETE FROM quotas WHERE key IN (SELECT key FROM quotas \
             INDEXED BY quotas_full WHERE full_at <= ?1 LIMIT ?2)";
-        for sql in [claims, quotas] {
+        for sql in [keys, quotas] {
             let values = params![now, int_to_column(self.budget as u64)];
             let removed = self.session.run(sql, values)?;
             self.purged.expired += self.consume_budget(removed);
         }
-        let records = "SELECT row FROM records INDEXED BY records_expiry \
+        let records = "SELECT number FROM records INDEXED BY records_expiry \
             WHERE expires_at <= ?1 LIMIT ?2";
         let values = params![now, int_to_column(self.budget as u64)];
         let removed =
-            self.delete_selected(records, values, "DELETE FROM records WHERE row = ?1")?;
+            self.delete_selected(records, values, "DELETE FROM records WHERE number = ?1")?;
         self.purged.expired += self.consume_budget(removed);
         Ok(())
     }
 
     /// Removes requests that are too old, and the oldest above the maximum count: their rows are numbered.
     fn purge_requests(&mut self, before: i64, max_requests: u64) -> SqliteResult<()> {
-        let too_old = "SELECT row FROM pairs INDEXED BY pairs_age WHERE at <= ?1 LIMIT ?2";
-        let too_many = "SELECT row FROM pairs WHERE row <= (SELECT max(row) FROM pairs) - ?1 \
-            ORDER BY row LIMIT ?2";
+        let too_old = "SELECT number FROM requests INDEXED BY requests_by_age WHERE answered_at <= ?1 LIMIT ?2";
+        let too_many = "SELECT number FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?1 \
+            ORDER BY number LIMIT ?2";
         for (select, bound) in [(too_old, before), (too_many, int_to_column(max_requests))] {
             let values = params![bound, int_to_column(self.budget as u64)];
             let removed =
-                self.delete_selected(select, values, "DELETE FROM pairs WHERE row = ?1")?;
+                self.delete_selected(select, values, "DELETE FROM requests WHERE number = ?1")?;
             self.purged.requests += self.consume_budget(removed);
         }
         Ok(())

@@ -121,7 +121,8 @@ fn put_if_expected(connection: &Connection, new: &NewRecord) -> SqliteResult<boo
     {
         return Ok(false);
     }
-    let sql = "UPDATE meta SET value = value + 1 WHERE name = 'records' RETURNING value";
+    let sql =
+        "UPDATE meta SET value = value + 1 WHERE name = 'last_record_revision' RETURNING value";
     let revision = first(connection, sql, [], |row| Ok(row.get::<_, i64>(0)?))?;
     let revision = revision
         .ok_or_else(|| StoreError::Corrupt("the record revision counter is missing".to_owned()))?;

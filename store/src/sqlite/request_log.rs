@@ -9,38 +9,40 @@ use interzone_hub::ports::{RequestLogEntry, RequestLogStore, RequestQuery, Store
 use rusqlite::{Row, params};
 use std::time::Duration;
 
-const INSERT_REQUEST: &str = "INSERT INTO pairs (at, took, id, method, who, client, correlation, task_id, \
-    outcome, code, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const INSERT_REQUEST: &str = "INSERT INTO requests (answered_at, duration_us, request_id, method, principal, client, \
+    correlation_id, task_id, outcome, code, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
-const SELECT_REQUESTS: &str = "SELECT at, took, id, method, who, client, correlation, task_id, outcome, \
-    code, address FROM pairs WHERE";
+const SELECT_REQUESTS: &str = "SELECT answered_at, duration_us, request_id, method, principal, client, \
+    correlation_id, task_id, outcome, code, address FROM requests WHERE";
 
 /// Remaining conditions, after an index has selected the rows.
-const FILTER_REQUESTS: &str = "AND (?1 IS NULL OR id = ?1) \
-    AND (?2 IS NULL OR correlation = ?2) AND (?3 IS NULL OR task_id = ?3) \
-    AND at >= ?4 ORDER BY at DESC, row DESC LIMIT ?5";
+const FILTER_REQUESTS: &str = "AND (?1 IS NULL OR request_id = ?1) \
+    AND (?2 IS NULL OR correlation_id = ?2) AND (?3 IS NULL OR task_id = ?3) \
+    AND answered_at >= ?4 ORDER BY answered_at DESC, number DESC LIMIT ?5";
 
 #[async_trait]
 impl RequestLogStore for SqliteStore {
-    async fn append_requests(&self, pairs: Vec<RequestLogEntry>) -> Result<(), StoreError> {
-        let estimated_bytes = pairs.len().saturating_mul(RequestLogEntry::MAX_TEXT_BYTES);
+    async fn append_requests(&self, requests: Vec<RequestLogEntry>) -> Result<(), StoreError> {
+        let estimated_bytes = requests
+            .len()
+            .saturating_mul(RequestLogEntry::MAX_TEXT_BYTES);
         self.writer
             .write(estimated_bytes, move |session| {
                 let mut insert = session.connection.prepare_cached(INSERT_REQUEST)?;
-                for pair in &pairs {
-                    let took = u64::try_from(pair.duration.as_micros()).unwrap_or(u64::MAX);
+                for request in &requests {
+                    let duration = u64::try_from(request.duration.as_micros()).unwrap_or(u64::MAX);
                     let values = params![
-                        pair.answered_at.as_millis(),
-                        int_to_column(took),
-                        pair.id.as_deref().map(RequestLogEntry::truncate),
-                        RequestLogEntry::truncate(&pair.method),
-                        RequestLogEntry::truncate(&pair.principal),
-                        RequestLogEntry::truncate(&pair.client),
-                        RequestLogEntry::truncate(&pair.correlation_id),
-                        pair.task.as_ref().map(|task| task.as_str()),
-                        RequestLogEntry::truncate(&pair.outcome),
-                        pair.code,
-                        pair.address.map(|address| address.to_string()),
+                        request.answered_at.as_millis(),
+                        int_to_column(duration),
+                        request.id.as_deref().map(RequestLogEntry::truncate),
+                        RequestLogEntry::truncate(&request.method),
+                        RequestLogEntry::truncate(&request.principal),
+                        RequestLogEntry::truncate(&request.client),
+                        RequestLogEntry::truncate(&request.correlation_id),
+                        request.task.as_ref().map(|task| task.as_str()),
+                        RequestLogEntry::truncate(&request.outcome),
+                        request.code,
+                        request.address.map(|address| address.to_string()),
                     ];
                     insert.execute(values)?;
                 }
@@ -58,9 +60,9 @@ impl RequestLogStore for SqliteStore {
             let indexed_condition = if query.task.is_some() {
                 "task_id = ?3"
             } else if query.id.is_some() {
-                "id = ?1"
+                "request_id = ?1"
             } else if query.correlation_id.is_some() {
-                "correlation = ?2"
+                "correlation_id = ?2"
             } else {
                 "true"
             };

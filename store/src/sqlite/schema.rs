@@ -1,39 +1,35 @@
-//! Schema migrations.
+//! Schema version of a database: check, creation and migration.
 
 use interzone_hub::ports::StoreError;
 use rusqlite::Connection;
 
-/// SQLite application id: `IZ` and the year of the first schema. It is in the header of every
-/// database that we create, so that no other program's file is touched.
-pub(super) const APPLICATION_ID: i64 = 0x495a_07ea;
+/// SQLite application id (`IZ01`). It is in the header of every database that we create, so that no other program's
+/// file is touched.
+pub(super) const APPLICATION_ID: i64 = 0x495a_3031;
 
-/// Migration scripts; each one migrates from the version of its index to the next.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("schema/0001.sql"),
-    include_str!("schema/0002.sql"),
-    include_str!("schema/0003.sql"),
-    include_str!("schema/0004.sql"),
-    include_str!("schema/0005.sql"),
-    include_str!("schema/0006.sql"),
-    include_str!("schema/0007.sql"),
-    include_str!("schema/0008.sql"),
-    include_str!("schema/0009.sql"),
-    include_str!("schema/0010.sql"),
-];
+/// Application id of the unreleased versions before schema version 1.
+pub(super) const DEVELOPMENT_APPLICATION_ID: i64 = 0x495a_07ea;
+
+/// Creates the tables of version 1.
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// Migration scripts: the first one migrates from version 1 to 2, and so on.
+const MIGRATIONS: &[&str] = &[];
 
 /// Newest schema version that this program supports.
 pub(super) const fn newest_version() -> usize {
-    MIGRATIONS.len()
+    1 + MIGRATIONS.len()
 }
 
-/// Migrates a database of an older version, or an empty one, to the newest. All steps run in one transaction,
-/// because each costs a sync, and most databases start empty.
+/// Migrates a database of an older version, or an empty one (version zero), to the newest. All steps run in one
+/// transaction, because each costs a sync.
 pub(super) fn migrate(connection: &mut Connection, version: usize) -> Result<(), rusqlite::Error> {
     if version >= newest_version() {
         return Ok(());
     }
     let transaction = connection.transaction()?;
-    for step in MIGRATIONS.iter().skip(version) {
+    let all_steps = std::iter::once(&SCHEMA).chain(MIGRATIONS);
+    for step in all_steps.skip(version) {
         transaction.execute_batch(step)?;
     }
     let newest = i64::try_from(newest_version()).unwrap_or(i64::MAX);
@@ -47,7 +43,7 @@ pub(super) fn migrate(connection: &mut Connection, version: usize) -> Result<(),
 /// Reads the schema version of a database; zero if it is empty.
 ///
 /// # Errors
-/// The file belongs to another program, or is newer than this program.
+/// The file belongs to another program, is newer than this program, or is older than version 1.
 pub(super) fn read_version(connection: &Connection, path: &str) -> Result<usize, StoreError> {
     let number = |pragma: &str| -> rusqlite::Result<i64> {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))
@@ -75,6 +71,10 @@ pub(super) fn read_version(connection: &Connection, path: &str) -> Result<usize,
             "{path} was created by a newer version (schema {version}, this one supports {}): use that \
              version or a newer one",
             newest_version()
+        ))),
+        (DEVELOPMENT_APPLICATION_ID, _) => Err(StoreError::Unusable(format!(
+            "{path} was created by a development version, which is not supported: export what you need with that \
+             version, then delete the file to start empty"
         ))),
         _ => Err(StoreError::Unusable(format!(
             "{path} is a database of another program: choose a file that does not exist yet, or one \

@@ -76,9 +76,9 @@ impl StreamStore for SqliteStore {
             // One index range for streams with their event log and one for the others, each in order. A closed
             // stream never changes again.
             let mut streams = Vec::new();
-            for trimmed in ["0", "1"] {
+            for is_log_purged in ["0", "1"] {
                 streams.extend(list(&format!(
-                    "streams_closed WHERE closed_at IS NOT NULL AND trimmed = {trimmed} \
+                    "streams_closed WHERE closed_at IS NOT NULL AND is_log_purged = {is_log_purged} \
                      AND closed_at < ?1 ORDER BY closed_at DESC, id DESC"
                 ))?);
             }
@@ -126,7 +126,7 @@ pub(super) fn update(
     participants: Option<&str>,
 ) -> SqliteResult<()> {
     let sql = "UPDATE streams SET owner = ?2, participants = ?3, state = ?4, created_at = ?5, \
-        updated_at = ?6, closed_at = ?7, revision = ?8, seq = ?9, metadata = ?10, trimmed = 0 \
+        updated_at = ?6, closed_at = ?7, revision = ?8, seq = ?9, metadata = ?10, is_log_purged = 0 \
         WHERE id = ?1 AND revision = ?8 - 1";
     write_stream(session, sql, stream, participants)
 }

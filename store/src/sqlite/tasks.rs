@@ -5,9 +5,7 @@ use super::apply::require_changed;
 use super::cache::CacheLookup;
 use super::commit::PreparedCommit;
 use super::error::SqliteResult;
-use super::inline_rows::InlinedRows;
 use super::rows::{all, first, optional_text, text};
-use super::work_queue::{self, QueuePosition};
 use super::write_job::WriteSession;
 use super::{blobs, events};
 use crate::codec::{
@@ -15,7 +13,7 @@ use crate::codec::{
     timestamp_from_column,
 };
 use async_trait::async_trait;
-use interzone_hub::ports::{ChangeHint, Commit, StoreError, TaskRead, TaskStore};
+use interzone_hub::ports::{Commit, StoreError, TaskRead, TaskStore};
 use interzone_hub::{
     BlobContent, BlobId, Event, Offloaded, PushSubscription, Subject, Task, TaskQuery,
 };
@@ -36,7 +34,7 @@ use snapshot::TextBudget;
 macro_rules! task_columns {
     () => {
         "id, context_id, owner, agent, state, priority, created_at, updated_at, finished_at, \
-         revision, seq, messages, artifacts, pushes, metadata, status"
+         revision, seq, message_count, artifact_count, push_count, metadata, status_message"
     };
 }
 use task_columns;
@@ -98,8 +96,10 @@ impl TaskStore for SqliteStore {
         range: Range<u32>,
     ) -> Result<Vec<Offloaded<Message>>, StoreError> {
         let id = id.clone();
-        self.read(move |connection| snapshot::read_messages(connection, &id, range))
-            .await
+        self.read(move |connection| {
+            snapshot::read_messages(connection, &id, range, &mut TextBudget::unbounded())
+        })
+        .await
     }
 
     async fn artifacts(&self, id: &TaskId) -> Result<Vec<Offloaded<Artifact>>, StoreError> {
@@ -136,8 +136,8 @@ impl TaskStore for SqliteStore {
     async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>, StoreError> {
         let id = id.clone();
         self.read(move |connection| {
-            let sql = "SELECT id, owner, channel, events, target, created_at FROM pushes \
-                WHERE task_id = ?1 ORDER BY created_at, position";
+            let sql = "SELECT id, owner, channel, events, target, created_at FROM push_subscriptions \
+                WHERE task_id = ?1 ORDER BY created_at, number";
             all(connection, sql, [id.as_str()], |row| {
                 Ok(PushSubscription {
                     id: parse_id("push", text(row, 0)?)?,
@@ -182,7 +182,7 @@ impl TaskStore for SqliteStore {
     async fn claimed_value(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
         let key = key.to_owned();
         self.read(move |connection| {
-            let sql = "SELECT value FROM claims WHERE key = ?1 AND expires_at > ?2";
+            let sql = "SELECT value FROM idempotency_keys WHERE key = ?1 AND expires_at > ?2";
             first(connection, sql, params![key, now.as_millis()], |row| {
                 Ok(row.get(0)?)
             })
@@ -212,59 +212,18 @@ fn read_task_row(row: &Row<'_>) -> SqliteResult<Task> {
     })
 }
 
-/// Inserts a task with its inlined rows; `status` is encoded already.
+/// Inserts a task; its status message is encoded already.
 pub(super) fn create(
-    session: &mut WriteSession<'_>,
+    session: &WriteSession<'_>,
     task: &Task,
     status: Option<&str>,
-    inlined: &InlinedRows,
-    at: Timestamp,
 ) -> SqliteResult<()> {
     let sql = concat!(
         "INSERT INTO tasks (",
         task_columns!(),
-        ", first_said, first_messages, first_seq, first_at, first_events, \
-           work_agent, work_priority, work_flow, work_turn, work_position, work_ready, work_wake_at, \
-           work_attempt, work_claim) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-                 ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?29)"
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
     );
-    let position = inlined.queue_position.as_ref();
-    let flow = position.map(QueuePosition::flow_key);
-    let turn = match (position, &flow) {
-        (Some(place), Some(flow)) => Some(work_queue::next_turn(session, place, flow)?),
-        _ => None,
-    };
-    let mut statement = session.connection.prepare_cached(sql)?;
-    bind_task(&mut statement, task, status)?;
-    let inline_values = params![
-        inlined.message_count,
-        inlined.messages,
-        inlined.last_seq.map(int_to_column),
-        inlined.last_seq.map(|_| at.as_millis()),
-        inlined.events,
-        position.map(|place| place.agent.as_str()),
-        position.map(QueuePosition::priority_rank),
-        flow,
-        turn,
-        position.map(|_| work_queue::next_position(session.counters)),
-        position.map(|place| place.is_ready(at)),
-        position.map(|place| place.wake_at(at)),
-        position.map(|_| 0),
-    ];
-    for (index, value) in (17..).zip(inline_values) {
-        statement.raw_bind_parameter(index, value)?;
-    }
-    require_changed(statement.raw_execute()?)?;
-    if let Some(seq) = inlined.last_seq {
-        let subject = Subject::Task(task.id.clone());
-        session
-            .hints
-            .specific
-            .push(ChangeHint::Subject(subject, seq));
-    }
-    session.hints.work |= inlined.queue_position.is_some();
-    Ok(())
+    require_changed(write_task(session, sql, task, status)?)
 }
 
 /// Updates a task whose stored revision is the previous one.
@@ -277,8 +236,8 @@ pub(super) fn update(
     macro_rules! mutable_columns {
         () => {
             "agent = ?4, state = ?5, priority = ?6, updated_at = ?8, finished_at = ?9, \
-             revision = ?10, seq = ?11, messages = ?12, artifacts = ?13, pushes = ?14, \
-             metadata = ?15, status = ?16, trimmed = 0"
+             revision = ?10, seq = ?11, message_count = ?12, artifact_count = ?13, push_count = ?14, \
+             metadata = ?15, status_message = ?16, is_log_purged = 0"
         };
     }
     let update_mutable = concat!(

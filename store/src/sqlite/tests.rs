@@ -16,7 +16,6 @@ mod cache_coherence;
 mod disk_failure;
 mod events;
 mod group_commit;
-mod inline_rows;
 mod opening;
 mod ports_smoke;
 mod records;
@@ -53,23 +52,6 @@ impl Drop for TempFolder {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }
-}
-
-/// Creates a database of an older version, with some content.
-fn create_old_database(folder: &TempFolder, version: usize, content: &str) {
-    let connection = rusqlite::Connection::open(folder.database_path()).unwrap();
-    let steps = super::schema::MIGRATIONS.iter().take(version);
-    for step in steps.copied().chain([content]) {
-        connection.execute_batch(step).unwrap();
-    }
-    let id = super::schema::APPLICATION_ID;
-    connection
-        .pragma_update(None, "application_id", id)
-        .unwrap();
-    let version = i64::try_from(version).unwrap();
-    connection
-        .pragma_update(None, "user_version", version)
-        .unwrap();
 }
 
 fn timestamp(millis: i64) -> Timestamp {

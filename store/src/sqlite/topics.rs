@@ -23,7 +23,7 @@ pub(super) use signals::{drop_deliveries, drop_orphan_signal, publish};
 /// Columns that [`read_subscription`] reads, in its order.
 macro_rules! subscription_columns {
     () => {
-        "id, owner, patterns, allowed, state, about, created_at, expires_at, revision"
+        "id, owner, patterns, allowed_patterns, state, dialect_data, created_at, expires_at, revision"
     };
 }
 
@@ -58,7 +58,7 @@ impl TopicStore for SqliteStore {
         self.read(move |connection| {
             // The epoch and the subscriptions must be of one snapshot.
             let transaction = connection.unchecked_transaction()?;
-            let sql = "SELECT value FROM meta WHERE name = 'epoch'";
+            let sql = "SELECT value FROM meta WHERE name = 'subscription_epoch'";
             let epoch = first(connection, sql, [], |row| {
                 Ok(int_from_column::<u64>("epoch", row.get(0)?)?)
             })?;
@@ -69,7 +69,7 @@ impl TopicStore for SqliteStore {
             let sql = concat!(
                 "SELECT ",
                 subscription_columns!(),
-                " FROM subscriptions WHERE state = ?1 ORDER BY created_at, row"
+                " FROM subscriptions WHERE state = ?1 ORDER BY created_at, number"
             );
             let active = SubscriptionState::Active.name();
             let active = all(connection, sql, [active], read_subscription)?;
@@ -168,15 +168,15 @@ fn list_subscriptions(
 ) -> SqliteResult<(Vec<Subscription>, u64)> {
     let transaction = connection.unchecked_transaction()?;
     let indexed_condition = match (&query.owner, query.state) {
-        (Some(_), Some(_)) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND state = ?2",
-        (Some(_), None) => "INDEXED BY subscriptions_owner WHERE owner = ?1 AND ?2 IS NULL",
-        (None, Some(_)) => "INDEXED BY subscriptions_state WHERE ?1 IS NULL AND state = ?2",
-        (None, None) => "INDEXED BY subscriptions_age WHERE ?1 IS NULL AND ?2 IS NULL",
+        (Some(_), Some(_)) => "INDEXED BY subscriptions_by_owner WHERE owner = ?1 AND state = ?2",
+        (Some(_), None) => "INDEXED BY subscriptions_by_owner WHERE owner = ?1 AND ?2 IS NULL",
+        (None, Some(_)) => "INDEXED BY subscriptions_by_state WHERE ?1 IS NULL AND state = ?2",
+        (None, None) => "INDEXED BY subscriptions_by_age WHERE ?1 IS NULL AND ?2 IS NULL",
     };
     let owner = query.owner.as_ref().map(|owner| owner.as_str());
     let state = query.state.map(SubscriptionState::name);
     let sql = format!(
-        "SELECT {} FROM subscriptions {indexed_condition} ORDER BY created_at, row LIMIT ?3 OFFSET ?4",
+        "SELECT {} FROM subscriptions {indexed_condition} ORDER BY created_at, number LIMIT ?3 OFFSET ?4",
         subscription_columns!()
     );
     let (limit, offset) = (
@@ -204,7 +204,7 @@ pub(super) fn create(
     let sql = concat!(
         "INSERT INTO subscriptions (",
         subscription_columns!(),
-        ", ended_at, last_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)"
+        ", ended_at, last_delivery_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 0)"
     );
     write_subscription(session, sql, subscription, at, patterns, allowed)
 }
@@ -217,8 +217,8 @@ pub(super) fn update(
     patterns: Option<&str>,
     allowed: Option<&str>,
 ) -> SqliteResult<()> {
-    let sql = "UPDATE subscriptions SET owner = ?2, patterns = ?3, allowed = ?4, state = ?5, \
-        about = ?6, created_at = ?7, expires_at = ?8, revision = ?9, \
+    let sql = "UPDATE subscriptions SET owner = ?2, patterns = ?3, allowed_patterns = ?4, state = ?5, \
+        dialect_data = ?6, created_at = ?7, expires_at = ?8, revision = ?9, \
         ended_at = CASE WHEN ?10 IS NULL THEN NULL ELSE coalesce(ended_at, ?10) END \
         WHERE id = ?1 AND revision = ?9 - 1";
     write_subscription(session, sql, subscription, at, patterns, allowed)
@@ -259,14 +259,20 @@ pub(super) fn remove(session: &mut WriteSession<'_>, id: &str) -> SqliteResult<(
         return Ok(());
     }
     drop_deliveries(session, id, usize::MAX)?;
-    session.run("DELETE FROM acked WHERE subscription_id = ?1", [id])?;
+    session.run(
+        "DELETE FROM acknowledgements WHERE subscription_id = ?1",
+        [id],
+    )?;
     raise_epoch(session)
 }
 
 /// Increments the epoch of the subscriptions.
 pub(super) fn raise_epoch(session: &mut WriteSession<'_>) -> SqliteResult<()> {
     session.counters.epoch = None;
-    session.run("UPDATE meta SET value = value + 1 WHERE name = 'epoch'", [])?;
+    session.run(
+        "UPDATE meta SET value = value + 1 WHERE name = 'subscription_epoch'",
+        [],
+    )?;
     session.hints.subscriptions = true;
     Ok(())
 }

@@ -8,7 +8,6 @@ use super::rows::{first, text};
 use super::write_job::{Counters, WriteSession};
 use crate::codec::{
     flow_key, int_from_column, int_to_column, parse_flow_key, parse_id, priority_from_rank,
-    priority_rank,
 };
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, Fence, StoreError, WorkClaim, WorkItem, WorkStore};
@@ -61,7 +60,7 @@ impl WorkStore for SqliteStore {
         let (task_id, node) = (task_id.clone(), node.to_owned());
         // The lease lasts as long as this process, so lease renewal writes nothing.
         self.read(move |connection| {
-            let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+            let sql = "SELECT 1 FROM tasks WHERE id = ?1 AND queue_node = ?2 AND queue_claim = ?3";
             let values = params![task_id.as_str(), node, int_to_column(claim)];
             Ok(first(connection, sql, values, |_| Ok(()))?.is_some())
         })
@@ -83,9 +82,9 @@ impl WorkStore for SqliteStore {
             now.plus(wait).as_millis()
         };
         self.write(move |session| {
-            let sql = "UPDATE tasks SET work_node = NULL, work_wake_at = ?4, work_ready = 0, \
-                work_attempt = max(work_attempt - 1, 0) \
-                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+            let sql = "UPDATE tasks SET queue_node = NULL, queue_claimable_at = ?4, queue_is_ready = 0, \
+                queue_attempt = max(queue_attempt - 1, 0) \
+                WHERE id = ?1 AND queue_node = ?2 AND queue_claim = ?3";
             let values = params![task_id.as_str(), node, int_to_column(claim), due_at];
             let was_held = session.run(sql, values)? > 0;
             session.hints.work |= was_held;
@@ -97,8 +96,8 @@ impl WorkStore for SqliteStore {
     async fn abandon_work(&self, claims: &[Fence]) -> Result<(), StoreError> {
         let claims = claims.to_vec();
         self.write(move |session| {
-            let sql = "UPDATE tasks SET work_node = NULL, work_wake_at = ?4, work_ready = 0 \
-                WHERE id = ?1 AND work_node = ?2 AND work_claim = ?3";
+            let sql = "UPDATE tasks SET queue_node = NULL, queue_claimable_at = ?4, queue_is_ready = 0 \
+                WHERE id = ?1 AND queue_node = ?2 AND queue_claim = ?3";
             for claim in &claims {
                 let number = int_to_column(claim.claim);
                 let values = params![claim.task_id.as_str(), claim.node, number, DUE_AT_ONCE];
@@ -112,9 +111,9 @@ impl WorkStore for SqliteStore {
     async fn work_depth(&self, _now: Timestamp) -> Result<(u64, u64), StoreError> {
         self.read(move |connection| {
             // Claimed work is never ready.
-            let sql = "SELECT count(*) + (SELECT count(*) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), \
-                count(*) FILTER (WHERE work_node IS NOT NULL) \
-                FROM tasks INDEXED BY work_asleep WHERE work_ready = 0";
+            let sql = "SELECT count(*) + (SELECT count(*) FROM tasks INDEXED BY tasks_queue_ready WHERE queue_is_ready = 1), \
+                count(*) FILTER (WHERE queue_node IS NOT NULL) \
+                FROM tasks INDEXED BY tasks_queue_not_ready WHERE queue_is_ready = 0";
             let depth = first(connection, sql, [], |row| {
                 let total = int_from_column::<u64>("work", row.get(0)?)?;
                 let held = int_from_column::<u64>("work", row.get(1)?)?;
@@ -128,14 +127,14 @@ impl WorkStore for SqliteStore {
 
 /// Greatest position of the queued tasks.
 pub(super) const LAST_POSITION: &str = "SELECT max( \
-    coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_ready WHERE work_ready = 1), 0), \
-    coalesce((SELECT max(work_position) FROM tasks INDEXED BY work_asleep WHERE work_ready = 0), 0))";
+    coalesce((SELECT max(queue_position) FROM tasks INDEXED BY tasks_queue_ready WHERE queue_is_ready = 1), 0), \
+    coalesce((SELECT max(queue_position) FROM tasks INDEXED BY tasks_queue_not_ready WHERE queue_is_ready = 0), 0))";
 
-/// `work_wake_at` of work that can be claimed at once: before any timestamp, so that it is not delayed if the
+/// `queue_claimable_at` of work that can be claimed at once: before any timestamp, so that it is not delayed if the
 /// clock is set back.
 const DUE_AT_ONCE: i64 = i64::MIN;
 
-/// `work_wake_at` of claimed work: after any timestamp. It becomes free when its holder releases it
+/// `queue_claimable_at` of claimed work: after any timestamp. It becomes free when its holder releases it
 /// or another process opens the file.
 const HELD_UNTIL_RELEASED: i64 = i64::MAX;
 
@@ -148,21 +147,17 @@ pub(super) struct QueuePosition {
 }
 
 impl QueuePosition {
-    pub(super) fn priority_rank(&self) -> i16 {
-        priority_rank(self.priority)
-    }
-
-    pub(super) fn flow_key(&self) -> String {
+    fn flow_key(&self) -> String {
         flow_key(&self.owner, self.priority)
     }
 
     /// Returns true if it can be claimed at once.
-    pub(super) fn is_ready(&self, now: Timestamp) -> bool {
+    fn is_ready(&self, now: Timestamp) -> bool {
         self.due_at <= now
     }
 
     /// Time from which it can be claimed.
-    pub(super) fn wake_at(&self, now: Timestamp) -> i64 {
+    fn claimable_at(&self, now: Timestamp) -> i64 {
         if self.is_ready(now) {
             DUE_AT_ONCE
         } else {
@@ -172,19 +167,19 @@ impl QueuePosition {
 }
 
 /// Returns a position behind all others.
-pub(super) fn next_position(counters: &mut Counters) -> i64 {
+fn next_position(counters: &mut Counters) -> i64 {
     counters.position += 1;
     counters.position
 }
 
 /// Returns the turn of a task that is queued now. Claimed tasks need not be read: their turns are in memory.
-pub(super) fn next_turn(
+fn next_turn(
     session: &WriteSession<'_>,
     position: &QueuePosition,
     flow: &str,
 ) -> SqliteResult<i64> {
-    let sql = "SELECT max(work_turn) FROM tasks INDEXED BY work_flows \
-        WHERE work_ready = 1 AND work_agent = ?1 AND work_flow = ?2";
+    let sql = "SELECT max(queue_turn) FROM tasks INDEXED BY tasks_queue_flows \
+        WHERE queue_is_ready = 1 AND queue_agent = ?1 AND queue_flow = ?2";
     let agent = position.agent.as_str();
     let last = session.first(sql, [agent, flow], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
     let claimed = session
@@ -202,10 +197,10 @@ pub(super) fn next_turn(
 pub(super) fn load_claimed_turns(
     connection: &Connection,
 ) -> rusqlite::Result<HashMap<String, i64>> {
-    let ready = "SELECT work_agent, substr(work_flow, -1), min(work_turn) \
-        FROM tasks INDEXED BY work_flows WHERE work_ready = 1 GROUP BY 1, 2";
-    let asleep = "SELECT work_agent, substr(work_flow, -1), min(work_turn) \
-        FROM tasks INDEXED BY work_asleep WHERE work_ready = 0 GROUP BY 1, 2";
+    let ready = "SELECT queue_agent, substr(queue_flow, -1), min(queue_turn) \
+        FROM tasks INDEXED BY tasks_queue_flows WHERE queue_is_ready = 1 GROUP BY 1, 2";
+    let asleep = "SELECT queue_agent, substr(queue_flow, -1), min(queue_turn) \
+        FROM tasks INDEXED BY tasks_queue_not_ready WHERE queue_is_ready = 0 GROUP BY 1, 2";
     let mut claimed_turns = HashMap::new();
     for sql in [ready, asleep] {
         let mut statement = connection.prepare(sql)?;
@@ -234,18 +229,17 @@ pub(super) fn queue_task(
 ) -> SqliteResult<()> {
     let flow = position.flow_key();
     let turn = next_turn(session, position, &flow)?;
-    let sql = "UPDATE tasks SET work_agent = ?2, work_priority = ?3, work_position = ?4, work_ready = ?5, \
-        work_wake_at = ?6, work_flow = ?7, work_turn = ?8, \
-        work_attempt = 0, work_claim = 0, work_node = NULL WHERE id = ?1";
+    let sql = "UPDATE tasks SET queue_agent = ?2, queue_flow = ?3, queue_turn = ?4, queue_position = ?5, \
+        queue_is_ready = ?6, queue_claimable_at = ?7, \
+        queue_attempt = 0, queue_claim = 0, queue_node = NULL WHERE id = ?1";
     let values = params![
         task_id.as_str(),
         position.agent.as_str(),
-        position.priority_rank(),
-        next_position(session.counters),
-        position.is_ready(now),
-        position.wake_at(now),
         flow,
         turn,
+        next_position(session.counters),
+        position.is_ready(now),
+        position.claimable_at(now),
     ];
     require_changed(session.run(sql, values)?)?;
     session.hints.work = true;
@@ -254,17 +248,17 @@ pub(super) fn queue_task(
 
 /// Removes a task from the queue, if it is queued.
 pub(super) fn dequeue_task(session: &WriteSession<'_>, task_id: &TaskId) -> SqliteResult<()> {
-    let sql = "UPDATE tasks SET work_agent = NULL, work_priority = NULL, work_position = NULL, \
-        work_flow = NULL, work_turn = NULL, work_ready = NULL, work_wake_at = NULL, work_attempt = NULL, work_claim = NULL, work_node = NULL \
-        WHERE id = ?1 AND work_ready IS NOT NULL";
+    let sql = "UPDATE tasks SET queue_agent = NULL, queue_flow = NULL, queue_turn = NULL, queue_position = NULL, \
+        queue_is_ready = NULL, queue_claimable_at = NULL, queue_attempt = NULL, queue_claim = NULL, queue_node = NULL \
+        WHERE id = ?1 AND queue_is_ready IS NOT NULL";
     session.run(sql, [task_id.as_str()]).map(|_| ())
 }
 
 /// Releases the claims of processes that are gone. The run had begun, so it counts as an attempt, and
 /// fencing rejects later writes with the old claim.
-pub(super) const RELEASE_ALL_WORK: &str = "UPDATE tasks INDEXED BY work_asleep \
-    SET work_node = NULL, work_wake_at = -9223372036854775808 \
-    WHERE work_ready = 0 AND work_node IS NOT NULL";
+pub(super) const RELEASE_ALL_WORK: &str = "UPDATE tasks INDEXED BY tasks_queue_not_ready \
+    SET queue_node = NULL, queue_claimable_at = -9223372036854775808 \
+    WHERE queue_is_ready = 0 AND queue_node IS NOT NULL";
 
 /// Releases all claimed work.
 pub(super) fn release_stale_work(session: &mut WriteSession<'_>) -> SqliteResult<()> {
@@ -275,8 +269,8 @@ pub(super) fn release_stale_work(session: &mut WriteSession<'_>) -> SqliteResult
 fn claim_tasks(session: &mut WriteSession<'_>, claim: &WorkClaim) -> SqliteResult<Vec<WorkItem>> {
     let now = claim.now.as_millis();
     // Work that has become due becomes ready.
-    let sql = "UPDATE tasks INDEXED BY work_asleep SET work_ready = 1 \
-        WHERE work_ready = 0 AND work_wake_at <= ?1";
+    let sql = "UPDATE tasks INDEXED BY tasks_queue_not_ready SET queue_is_ready = 1 \
+        WHERE queue_is_ready = 0 AND queue_claimable_at <= ?1";
     session.run(sql, [now])?;
     let mut shares = claim.shares.clone();
     let mut items = Vec::new();
@@ -286,7 +280,7 @@ fn claim_tasks(session: &mut WriteSession<'_>, claim: &WorkClaim) -> SqliteResul
         }
     }
     if !items.is_empty() {
-        let sql = "UPDATE meta SET value = ?1 WHERE name = 'claims'";
+        let sql = "UPDATE meta SET value = ?1 WHERE name = 'last_claim'";
         session.run(sql, [session.counters.claims])?;
     }
     Ok(items)
@@ -294,7 +288,7 @@ fn claim_tasks(session: &mut WriteSession<'_>, claim: &WorkClaim) -> SqliteResul
 
 /// A claimable task.
 struct WaitingTask {
-    row: i64,
+    number: i64,
     task_id: TaskId,
     attempts: u32,
     owner: WorkOwner,
@@ -306,7 +300,7 @@ impl WaitingTask {
     fn from_row(row: &Row<'_>) -> SqliteResult<Self> {
         let (owner, _) = parse_flow_key(text(row, 3)?)?;
         Ok(Self {
-            row: row.get(0)?,
+            number: row.get(0)?,
             task_id: parse_id("work", text(row, 1)?)?,
             attempts: int_from_column("work", row.get(2)?)?,
             owner,
@@ -327,10 +321,10 @@ fn select_tasks(
     let mut picked = Vec::new();
     let mut has_owner_at_share = shares.owners_at_limit(agent).next().is_some();
     if !has_owner_at_share {
-        let sql = "SELECT row, id, work_attempt, work_flow, work_turn, work_position \
-            FROM tasks INDEXED BY work_ready \
-            WHERE work_ready = 1 AND work_agent = ?1 AND work_wake_at <= ?2 \
-            ORDER BY work_turn, work_position LIMIT ?3";
+        let sql = "SELECT number, id, queue_attempt, queue_flow, queue_turn, queue_position \
+            FROM tasks INDEXED BY tasks_queue_ready \
+            WHERE queue_is_ready = 1 AND queue_agent = ?1 AND queue_claimable_at <= ?2 \
+            ORDER BY queue_turn, queue_position LIMIT ?3";
         let values = params![agent.as_str(), now, int_to_column(limit as u64)];
         for waiting in session.all(sql, values, WaitingTask::from_row)? {
             if shares.admits(agent, &waiting.owner) {
@@ -343,9 +337,9 @@ fn select_tasks(
     }
     if has_owner_at_share {
         // An owner at its share may have any number of tasks ahead of the others, so owners are handled one by one.
-        let chosen: HashSet<i64> = picked.iter().map(|waiting| waiting.row).collect();
+        let chosen: HashSet<i64> = picked.iter().map(|waiting| waiting.number).collect();
         let mut found = first_tasks_per_flow(session, agent, limit, now, shares)?;
-        found.retain(|waiting| !chosen.contains(&waiting.row));
+        found.retain(|waiting| !chosen.contains(&waiting.number));
         found.sort_by_key(|waiting| (waiting.turn, waiting.position));
         for waiting in found {
             if picked.len() < limit && shares.admits(agent, &waiting.owner) {
@@ -367,16 +361,16 @@ fn first_tasks_per_flow(
 ) -> SqliteResult<Vec<WaitingTask>> {
     let mut found = Vec::new();
     let mut last = String::new();
-    let next = "SELECT work_flow FROM tasks INDEXED BY work_flows \
-        WHERE work_ready = 1 AND work_agent = ?1 AND work_flow > ?2 ORDER BY work_flow LIMIT 1";
+    let next = "SELECT queue_flow FROM tasks INDEXED BY tasks_queue_flows \
+        WHERE queue_is_ready = 1 AND queue_agent = ?1 AND queue_flow > ?2 ORDER BY queue_flow LIMIT 1";
     let read = |row: &Row<'_>| Ok(text(row, 0)?.to_owned());
     while let Some(flow) = session.first(next, [agent.as_str(), &last], read)? {
         let (owner, _) = parse_flow_key(&flow)?;
         if shares.admits(agent, &owner) {
-            let sql = "SELECT row, id, work_attempt, work_flow, work_turn, work_position \
-                FROM tasks INDEXED BY work_flows \
-                WHERE work_ready = 1 AND work_agent = ?1 AND work_flow = ?2 AND work_wake_at <= ?3 \
-                ORDER BY work_turn LIMIT ?4";
+            let sql = "SELECT number, id, queue_attempt, queue_flow, queue_turn, queue_position \
+                FROM tasks INDEXED BY tasks_queue_flows \
+                WHERE queue_is_ready = 1 AND queue_agent = ?1 AND queue_flow = ?2 AND queue_claimable_at <= ?3 \
+                ORDER BY queue_turn LIMIT ?4";
             let values = params![agent.as_str(), flow, now, int_to_column(limit as u64)];
             found.extend(session.all(sql, values, WaitingTask::from_row)?);
         }
@@ -394,9 +388,12 @@ fn claim_task(
 ) -> SqliteResult<WorkItem> {
     session.counters.claims += 1;
     let number = session.counters.claims;
-    let sql = "UPDATE tasks SET work_ready = 0, work_wake_at = ?2, work_attempt = work_attempt + 1, \
-        work_claim = ?3, work_node = ?4 WHERE row = ?1";
-    session.run(sql, params![waiting.row, HELD_UNTIL_RELEASED, number, node])?;
+    let sql = "UPDATE tasks SET queue_is_ready = 0, queue_claimable_at = ?2, queue_attempt = queue_attempt + 1, \
+        queue_claim = ?3, queue_node = ?4 WHERE number = ?1";
+    session.run(
+        sql,
+        params![waiting.number, HELD_UNTIL_RELEASED, number, node],
+    )?;
     let claimed_turns = &mut session.counters.claimed_turns;
     match claimed_turns.get_mut(agent.as_str()) {
         Some(turn) => *turn = waiting.turn.max(*turn),

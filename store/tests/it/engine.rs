@@ -157,7 +157,7 @@ pub(crate) async fn run_sql(url: &str, schema: &str, sql: &str) {
     connection.await.unwrap().unwrap();
 }
 
-fn postgres_options(schema: &str) -> PostgresOptions {
+pub(crate) fn postgres_options(schema: &str) -> PostgresOptions {
     PostgresOptions {
         schema: schema.to_owned(),
         application_name: schema.to_owned(),

@@ -3,9 +3,9 @@
 use crate::builders::{
     agent, commit, create_tasks, enqueue_work_of, task_id, time_at, work_claim, work_owner,
 };
-use crate::engine::{Engine, drop_schema, postgres_node, postgres_url, run_sql};
+use crate::engine::Engine;
 use interzone_hub::ports::{Op, Store, WorkClaim, WorkItem};
-use interzone_hub::{IdSource, RandomIds, RunShares, WorkOwner};
+use interzone_hub::{RunShares, WorkOwner};
 use interzone_protocol::vocab::Priority;
 use std::time::Duration;
 
@@ -287,33 +287,4 @@ async fn commit_and_claim_respects_shares(on: Engine) {
     assert_eq!(none.await.unwrap(), []);
     let got = store.commit_and_claim(commit(queue(&one, "b")), &claim);
     assert_eq!(got.await.unwrap()[0].task_id, task_id("b"));
-}
-
-/// Queue tables of the versions before turns.
-const DROP_TURNS_SQL: &str = "
-    DROP INDEX work_in_turn;
-    ALTER TABLE work DROP COLUMN flow, DROP COLUMN turn;
-    CREATE INDEX work_in_turn ON work (agent, priority DESC, place);
-    UPDATE meta SET value = '4' WHERE name = 'version'";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queue_of_older_postgres_tables_keeps_its_order() {
-    let (url, schema) = (postgres_url(), format!("test_{:016x}", RandomIds.random()));
-    let store = postgres_node(&url, &schema).await;
-    for (name, how) in [
-        ("low", Priority::Low),
-        ("normal", Priority::Normal),
-        ("urgent", Priority::Urgent),
-    ] {
-        enqueue_many(&store, &work_owner("owner"), name, 30, how).await;
-    }
-    drop(store);
-    run_sql(&url, &schema, DROP_TURNS_SQL).await;
-    let store = postgres_node(&url, &schema).await;
-    let order = claim_names(&store, 90).await;
-    let expected = ["urgent", "normal", "low"].iter();
-    let expected = expected.flat_map(|name| (0..30).map(move |n| format!("{name}{n}")));
-    assert_eq!(order, expected.collect::<Vec<_>>());
-    store.close();
-    drop_schema(&url, &schema).await;
 }

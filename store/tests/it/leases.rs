@@ -120,7 +120,7 @@ async fn postgres_leases_follow_server_clock() {
     run_sql(
         &url,
         &schema,
-        "UPDATE work SET free_at = free_at + 60000; UPDATE outbox SET due_at = due_at + 60000",
+        "UPDATE work_queue SET claimable_at = claimable_at + 60000; UPDATE outbox SET due_at = due_at + 60000",
     )
     .await;
     for step in CLOCK_STEPS {
@@ -154,7 +154,7 @@ async fn postgres_leases_follow_server_clock() {
     run_sql(
         &url,
         &schema,
-        "UPDATE work SET free_at = free_at - 120000; UPDATE outbox SET due_at = due_at - 120000",
+        "UPDATE work_queue SET claimable_at = claimable_at - 120000; UPDATE outbox SET due_at = due_at - 120000",
     )
     .await;
     let freed = claimable(&*second, "m", time_at(-3_600 * SECOND)).await;

@@ -1,11 +1,10 @@
 //! Records: by kind and key, with compare-and-set revisions, taken once, and with expiry.
 
 use crate::builders::time_at;
-use crate::engine::{Engine, drop_schema, postgres_node, postgres_url};
+use crate::engine::Engine;
+use interzone_hub::Retention;
 use interzone_hub::ports::{Store, StoreError, StoredRecord};
-use interzone_hub::{IdSource, RandomIds, Retention};
 use tokio::task::JoinSet;
-use tokio_postgres::NoTls;
 
 contract_tests!(
     records_are_stored_by_kind_and_key,
@@ -224,27 +223,4 @@ async fn records_survive_reopen(on: Engine) {
     let store = on.reopen(store).await;
     assert_eq!(get(&*store, "k").await, Some(before.clone()));
     assert!(put(&*store, "k", "y", Some(before.revision)).await);
-}
-
-#[tokio::test]
-async fn v1_tables_are_migrated_to_records() {
-    let (url, schema) = (postgres_url(), format!("test_{:016x}", RandomIds.random()));
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    let connection = tokio::spawn(connection);
-    let first = include_str!("../../src/postgres/schema/v1.sql");
-    let make = format!(
-        "CREATE SCHEMA \"{schema}\"; SET search_path = \"{schema}\"; \
-         CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL); \
-         {first}; INSERT INTO meta VALUES ('version', '1'); \
-         INSERT INTO claims (key_hash, value, expires_at) VALUES ('\\x00', 'old', 1)"
-    );
-    client.batch_execute(&make).await.unwrap();
-    let nodes = tokio::join!(postgres_node(&url, &schema), postgres_node(&url, &schema));
-    assert!(put(&nodes.0, "k", "x", Some(0)).await);
-    assert_eq!(value(&nodes.1, "k").await.as_deref(), Some("x"));
-    let claims = client.query("SELECT value FROM claims", &[]).await.unwrap();
-    assert_eq!(claims.len(), 1);
-    drop(client);
-    connection.await.unwrap().unwrap();
-    drop_schema(&url, &schema).await;
 }

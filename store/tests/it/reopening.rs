@@ -6,10 +6,11 @@ use crate::builders::{
     signal_id, since_start, stream, stream_subject, sub_id, subscribe, subscription, task,
     task_subject, time_at, update, web_channel, work_claim,
 };
-use crate::engine::Engine;
+use crate::engine::{Engine, drop_schema, postgres_node, postgres_options, postgres_url, run_sql};
 use crate::snapshot::{SnapshotScope, take_snapshot};
 use interzone_hub::ports::{Commit, StoreError};
-use interzone_hub::{Charge, DeliveryResult, Rate};
+use interzone_hub::{Charge, DeliveryResult, IdSource, RandomIds, Rate};
+use interzone_store::postgres::PostgresStore;
 use std::time::Duration;
 
 contract_tests!(
@@ -243,4 +244,25 @@ async fn version_check_does_not_create_tables(on: Engine) {
     assert!(!on.is_current().await);
     let _store = on.node().await;
     assert!(on.is_current().await);
+}
+
+/// Tables whose version row is not that of this version are rejected, and the error says what to do.
+#[tokio::test]
+async fn unsupported_postgres_tables_are_rejected() {
+    let (url, schema) = (postgres_url(), format!("test_{:016x}", RandomIds.random()));
+    drop(postgres_node(&url, &schema).await);
+    for (version_row, expected) in [
+        ("name = 'schema_version', value = '99'", "supports up to 1"),
+        (
+            "name = 'version', value = '5'",
+            "drop the schema to start empty",
+        ),
+    ] {
+        run_sql(&url, &schema, &format!("UPDATE meta SET {version_row}")).await;
+        let connected = PostgresStore::connect(&url, postgres_options(&schema)).await;
+        let error = connected.err().unwrap();
+        assert!(matches!(error, StoreError::Unusable(_)), "{error:?}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    drop_schema(&url, &schema).await;
 }

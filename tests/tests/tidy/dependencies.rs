@@ -18,8 +18,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("jsonrpc", &[]),
     ("protocol", &["jsonrpc"]),
     ("hub", &["protocol::vocab"]),
-    ("wal", &[]),
-    ("store", &["hub", "protocol::vocab", "wal"]),
+    ("store", &["hub", "protocol::vocab"]),
     ("edge", &[]),
     ("client", &["jsonrpc", "protocol"]),
     (
@@ -79,7 +78,7 @@ const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
     ("axum", &["edge", "execution", "verification", "playground"]),
     // AWS's crates have many dependencies for one signature; only tests compare our signature with theirs.
     ("aws-*", &[]),
-    ("rusqlite", &["wal", "store"]),
+    ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
     ("anyhow", &["cli"]),

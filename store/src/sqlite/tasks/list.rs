@@ -128,8 +128,8 @@ impl<'a> TaskListFilters<'a> {
             return Ok(self.conversation_ranges());
         }
         let index = match self.owner {
-            Some(_) => "INDEXED BY tasks_owner",
-            None => "INDEXED BY tasks_state",
+            Some(_) => "INDEXED BY tasks_by_owner",
+            None => "INDEXED BY tasks_by_state",
         };
         let ranges = self.scanned_states.iter().map(|state| {
             let (mut conditions, mut values) = self.conditions();
@@ -160,7 +160,7 @@ impl<'a> TaskListFilters<'a> {
             }
         };
         vec![
-            range("INDEXED BY tasks_context", "context_id <> id"),
+            range("INDEXED BY tasks_by_context", "context_id <> id"),
             range("", "id = :context"),
         ]
     }
@@ -189,7 +189,7 @@ impl<'a> TaskListFilters<'a> {
 }
 
 fn is_small_conversation(connection: &Connection, context: &str) -> SqliteResult<bool> {
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_context \
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_by_context \
         WHERE context_id = ?1 AND context_id <> id LIMIT ?2)";
     let values = rusqlite::params![context, MAX_SORTED_CONVERSATION + 1];
     let found = first(connection, sql, values, |row| Ok(row.get::<_, i64>(0)?))?;

@@ -1,13 +1,13 @@
 //! Reads a snapshot of a task: the task with its messages and artifacts.
 
 use super::{read_task_row, task_columns};
-use crate::codec::{from_json_text, int_from_column, int_to_column};
+use crate::codec::from_json_text;
 use crate::sqlite::error::SqliteResult;
-use crate::sqlite::inline_rows::split_records;
-use crate::sqlite::rows::{all, first, optional_text, text};
+use crate::sqlite::rows::{all, first, text};
 use interzone_hub::{Offloaded, SnapshotRendering, Task, TaskSnapshot};
 use interzone_protocol::vocab::{Artifact, Message, Part, TaskId};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, params};
+use serde::de::DeserializeOwned;
 use std::ops::Range;
 
 /// Tasks with at most this many messages and artifacts are always read completely.
@@ -67,25 +67,14 @@ pub(super) fn read_snapshot(
 ) -> SqliteResult<Option<Result<SnapshotRead, usize>>> {
     // Several queries read one snapshot only within a transaction.
     let snapshot = connection.unchecked_transaction()?;
-    let sql = concat!(
-        "SELECT ",
-        task_columns!(),
-        ", first_messages FROM tasks WHERE id = ?1"
-    );
-    let mut budget = TextBudget::new(request.max_bytes);
-    let found = first(&snapshot, sql, [id.as_str()], |row| {
-        Ok((
-            read_task_row(row)?,
-            read_inlined_messages(row, &mut budget)?,
-        ))
-    })?;
-    let Some((task, mut messages)) = found else {
+    let Some(task) = load_task(&snapshot, id)? else {
         return Ok(None);
     };
+    let mut budget = TextBudget::new(request.max_bytes);
     let is_small = task.message_count <= FULL_READ_LIMIT && task.artifact_count <= FULL_READ_LIMIT;
     let from = task.message_count.saturating_sub(request.latest);
     let range = if is_small { 0 } else { from }..task.message_count;
-    add_stored_messages(&snapshot, id, range, &mut messages, &mut budget)?;
+    let messages = read_messages(&snapshot, id, range, &mut budget)?;
     let artifacts = if task.artifact_count > 0 && (is_small || request.artifacts) {
         read_artifacts(&snapshot, id, &mut budget)?
     } else {
@@ -126,71 +115,17 @@ pub(super) fn load_task(connection: &Connection, id: &TaskId) -> SqliteResult<Op
     first(connection, sql, [id.as_str()], read_task_row)
 }
 
-/// Reads a range of messages.
+/// Reads a range of messages; counts their bytes.
 pub(super) fn read_messages(
     connection: &Connection,
     id: &TaskId,
     range: Range<u32>,
-) -> SqliteResult<Vec<Offloaded<Message>>> {
-    let snapshot = connection.unchecked_transaction()?;
-    let sql = "SELECT first_messages FROM tasks WHERE id = ?1";
-    let found = first(&snapshot, sql, [id.as_str()], |row| {
-        read_inlined_messages(row, &mut TextBudget::unbounded())
-    })?;
-    let mut messages = found.unwrap_or_default();
-    add_stored_messages(
-        &snapshot,
-        id,
-        range,
-        &mut messages,
-        &mut TextBudget::unbounded(),
-    )?;
-    snapshot.finish()?;
-    Ok(messages)
-}
-
-/// Reads the messages inlined into the task row; counts their bytes.
-fn read_inlined_messages(
-    row: &Row<'_>,
     budget: &mut TextBudget,
 ) -> SqliteResult<Vec<Offloaded<Message>>> {
-    let bodies = optional_text(row, row.as_ref().column_index("first_messages")?)?;
-    let bodies = split_records(bodies).filter_map(|body| decode_message(body, budget).transpose());
-    bodies.collect()
-}
-
-/// Keeps the inlined messages that were requested, and adds those that have rows of their own; counts
-/// their bytes.
-fn add_stored_messages(
-    connection: &Connection,
-    id: &TaskId,
-    range: Range<u32>,
-    messages: &mut Vec<Offloaded<Message>>,
-    budget: &mut TextBudget,
-) -> SqliteResult<()> {
-    let first: u32 = int_from_column("message", int_to_column(messages.len() as u64))?;
-    let mut index = 0..first;
-    messages.retain(|_| index.next().is_some_and(|place| range.contains(&place)));
-    let stored = range.start.max(first)..range.end;
-    if stored.is_empty() {
-        return Ok(());
-    }
     let sql = "SELECT body FROM messages \
-        WHERE task_id = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx";
-    let values = params![id.as_str(), stored.start, stored.end];
-    let read = all(connection, sql, values, |row| {
-        decode_message(text(row, 0)?, budget)
-    })?;
-    messages.extend(read.into_iter().flatten());
-    Ok(())
-}
-
-/// Decodes a message, unless the budget is exceeded.
-fn decode_message(body: &str, budget: &mut TextBudget) -> SqliteResult<Option<Offloaded<Message>>> {
-    Ok(match budget.add(body) {
-        true => Some(from_json_text("message", body)?),
-        false => None,
-    })
+        WHERE task_id = ?1 AND position >= ?2 AND position < ?3 ORDER BY position";
+    let values = params![id.as_str(), range.start, range.end];
+    read_bodies(connection, sql, values, "message", budget)
 }
 
 /// Reads all artifacts; counts their bytes.
@@ -199,11 +134,23 @@ pub(super) fn read_artifacts(
     id: &TaskId,
     budget: &mut TextBudget,
 ) -> SqliteResult<Vec<Offloaded<Artifact>>> {
-    let sql = "SELECT body FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 WHERE task_id = ?1 ORDER BY position";
-    let read = all(connection, sql, [id.as_str()], |row| {
+    let sql = "SELECT body FROM artifacts INDEXED BY sqlite_autoindex_artifacts_1 \
+        WHERE task_id = ?1 ORDER BY number";
+    read_bodies(connection, sql, params![id.as_str()], "artifact", budget)
+}
+
+/// Decodes the bodies that a query selects, until the budget is exceeded; counts all their bytes.
+fn read_bodies<T: DeserializeOwned>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    what: &str,
+    budget: &mut TextBudget,
+) -> SqliteResult<Vec<T>> {
+    let read = all(connection, sql, values, |row| {
         let body = text(row, 0)?;
         Ok(match budget.add(body) {
-            true => Some(from_json_text("artifact", body)?),
+            true => Some(from_json_text(what, body)?),
             false => None,
         })
     })?;

@@ -140,6 +140,27 @@ async fn newer_schema_is_rejected_unchanged() {
 }
 
 #[tokio::test]
+async fn development_schema_is_rejected_unchanged() {
+    let folder = TempFolder::new();
+    folder.open().await.close().await;
+    let connection = Connection::open(folder.database_path()).unwrap();
+    let id = schema::DEVELOPMENT_APPLICATION_ID;
+    connection
+        .pragma_update(None, "application_id", id)
+        .unwrap();
+    connection.pragma_update(None, "user_version", 10).unwrap();
+    drop(connection);
+    let before = std::fs::read(folder.database_path()).unwrap();
+    assert_rejected(folder.try_open().await, "delete the file to start empty");
+    assert!(
+        SqliteRecords::is_current(folder.database_path())
+            .await
+            .is_err()
+    );
+    assert_eq!(std::fs::read(folder.database_path()).unwrap(), before);
+}
+
+#[tokio::test]
 async fn database_opens_in_one_store_at_a_time() {
     let folder = TempFolder::new();
     let store = folder.open().await;

@@ -1,50 +1,8 @@
-//! Records of a database that a store has open, and of databases of the first version.
+//! Records of a database that a store has open.
 
 use super::super::SqliteRecords;
-use super::{TempFolder, create_old_database, new_task_commit, sample_task, timestamp};
+use super::{TempFolder, new_task_commit, sample_task, timestamp};
 use interzone_hub::ports::{RecordStore, StoreError, TaskStore};
-
-/// An idempotency key in a database of the first version.
-const INSERT_CLAIM: &str = "INSERT INTO claims VALUES ('key', 'old', 9000000000000)";
-
-#[tokio::test]
-async fn first_version_database_is_migrated() {
-    let folder = TempFolder::new();
-    create_old_database(&folder, 1, INSERT_CLAIM);
-    let store = folder.open().await;
-    assert_eq!(
-        store
-            .claimed_value("key", timestamp(0))
-            .await
-            .unwrap()
-            .as_deref(),
-        Some("old")
-    );
-    let put = store.put_record("kind", "key", "value", Some(0), None, timestamp(0));
-    assert!(put.await.unwrap());
-    store.close().await;
-    // Opening only the records migrates as well.
-    let folder = TempFolder::new();
-    create_old_database(&folder, 1, INSERT_CLAIM);
-    // `is_current` changes nothing.
-    for _ in 0..2 {
-        assert!(
-            !SqliteRecords::is_current(folder.database_path())
-                .await
-                .unwrap()
-        );
-    }
-    let records = SqliteRecords::open(folder.database_path()).await.unwrap();
-    assert!(
-        SqliteRecords::is_current(folder.database_path())
-            .await
-            .unwrap()
-    );
-    assert_eq!(
-        records.record("kind", "key", timestamp(0)).await.unwrap(),
-        None
-    );
-}
 
 #[tokio::test]
 async fn missing_database_is_created_for_records() {

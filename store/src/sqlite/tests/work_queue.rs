@@ -1,10 +1,7 @@
 //! Work queue: the position of a task is in its own row, and is migrated from databases with a separate table.
 
-use super::{
-    SqliteStore, TempFolder, commit_of, create_old_database, create_task, new_task_commit,
-    timestamp,
-};
-use interzone_hub::ports::{Commit, Fence, Op, WorkClaim, WorkItem, WorkStore};
+use super::{SqliteStore, TempFolder, commit_of, create_task, new_task_commit, timestamp};
+use interzone_hub::ports::{Op, WorkClaim, WorkItem, WorkStore};
 use interzone_hub::ports::{StoreError, TaskStore};
 use interzone_hub::{RunShares, WorkOwner};
 use interzone_protocol::vocab::{AgentId, PrincipalId, Priority, TaskId, Timestamp};
@@ -61,8 +58,8 @@ fn names(items: &[WorkItem]) -> Vec<&str> {
 
 /// Number of tasks with any queue column set.
 fn queued_row_count(folder: &TempFolder) -> i64 {
-    let sql = "SELECT count(*) FROM tasks WHERE coalesce(work_agent, work_priority, work_position, \
-        work_ready, work_wake_at, work_attempt, work_claim, work_node, work_flow, work_turn) IS NOT NULL";
+    let sql = "SELECT count(*) FROM tasks WHERE coalesce(queue_agent, queue_flow, queue_turn, queue_position, \
+        queue_is_ready, queue_claimable_at, queue_attempt, queue_claim, queue_node) IS NOT NULL";
     let connection = Connection::open(folder.database_path()).unwrap();
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
@@ -175,60 +172,4 @@ async fn dequeued_task_has_no_queue_columns() {
     let result = store.commit(conflicting).await;
     assert!(matches!(result, Err(StoreError::Conflict)), "{result:?}");
     assert_eq!(queued_row_count(&folder), 0);
-}
-
-/// Content of the former queue table: a ready, a claimed and a delayed task, one whose task is deleted, and a task
-/// that is not queued.
-const OLD_QUEUE: &str = "
-    INSERT INTO tasks (id, context_id, owner, agent, state, priority, created_at, updated_at, revision, seq,
-        messages, artifacts, pushes)
-    SELECT value, 'c', 'o', 'a', 'SUBMITTED', 'NORMAL', 0, 0, 1, 0, 0, 0, 0
-    FROM json_each('[\"ready\", \"first\", \"held\", \"waits\", \"plain\"]');
-    INSERT INTO work (task_id, agent, priority, position, ready, wake_at, attempt, claim, node) VALUES
-        ('ready', 'a', 1, 7, 1, 1700000000000, 0, 0, NULL),
-        ('first', 'a', 3, 9, 1, 1700000000000, 2, 3, NULL),
-        ('held', 'a', 1, 2, 0, 1700000001000, 1, 4, 'n'),
-        ('waits', 'a', 1, 12, 0, 1700000005000, 0, 0, NULL),
-        ('gone', 'a', 3, 99, 1, 1700000000000, 0, 0, NULL);
-    UPDATE meta SET value = 4 WHERE name = 'claims';
-";
-
-#[tokio::test]
-async fn queue_of_older_database_is_migrated() {
-    let folder = TempFolder::new();
-    create_old_database(&folder, 8, OLD_QUEUE);
-    let store = folder.open().await;
-    assert_eq!(queued_row_count(&folder), 4);
-    assert_eq!(store.work_depth(timestamp(0)).await.unwrap(), (4, 0));
-    // The process that held the claim is gone.
-    let held = Commit {
-        fence: Some(Fence {
-            task_id: id("held"),
-            node: "n".to_owned(),
-            claim: 4,
-        }),
-        ..commit_of(Vec::new())
-    };
-    let lost = store.commit(held).await;
-    assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
-    let items = claim(&store, 0).await;
-    assert_eq!(names(&items), ["first", "held", "ready"]);
-    let numbers: Vec<_> = items
-        .iter()
-        .map(|item| (item.attempt, item.claim))
-        .collect();
-    assert_eq!(numbers, [(3, 5), (2, 6), (1, 7)]);
-    // A task queued now is behind those queued before.
-    let ops = vec![queue_normal("plain")];
-    store.commit(commit_of(ops)).await.unwrap();
-    let items = claim(&store, 5_000).await;
-    assert_eq!(
-        names(&items),
-        ["waits", "plain"],
-        "by position; the others are claimed, regardless of the clock"
-    );
-    // The same after reopening.
-    store.close().await;
-    let store = folder.open().await;
-    assert_eq!(store.work_depth(timestamp(5_001)).await.unwrap(), (5, 0));
 }

@@ -22,7 +22,7 @@ const DUE_AT_ONCE: i64 = i64::MIN;
 macro_rules! delivery_columns {
     () => {
         "d.subscription_id, d.seq, d.attempt, s.topic, s.id, s.publisher, s.at, s.body, \
-         s.subject, s.event_seq"
+         s.event_subject, s.event_seq"
     };
 }
 
@@ -36,8 +36,8 @@ pub(in crate::sqlite) fn publish(
     let mut signal_row = None;
     let mut unique = HashSet::with_capacity(to.len());
     for id in to.iter().filter(|id| unique.insert(*id)) {
-        let sql = "UPDATE subscriptions SET last_seq = last_seq + 1 WHERE id = ?1 \
-            RETURNING last_seq";
+        let sql = "UPDATE subscriptions SET last_delivery_seq = last_delivery_seq + 1 WHERE id = ?1 \
+            RETURNING last_delivery_seq";
         let seq = session.first(sql, [id.as_str()], |row| Ok(row.get::<_, i64>(0)?))?;
         let Some(seq) = seq else {
             continue;
@@ -47,7 +47,7 @@ pub(in crate::sqlite) fn publish(
             None => *signal_row.insert(insert_signal(session, signal, subject)?),
         };
         let sql = "INSERT INTO deliveries \
-            (subscription_id, seq, signal, signal_id, attempt, due_at) \
+            (subscription_id, seq, signal_number, signal_id, attempt, due_at) \
             VALUES (?1, ?2, ?3, ?4, 0, ?5)";
         let values = params![id.as_str(), seq, row, signal.id.as_str(), DUE_AT_ONCE];
         session.run(sql, values)?;
@@ -65,7 +65,7 @@ fn insert_signal(
         SignalBody::Sent(json) => (Some(json.as_str()), None),
         SignalBody::Event(_, seq) => (None, Some(int_to_column(*seq))),
     };
-    let sql = "INSERT INTO signals (topic, id, publisher, at, body, subject, event_seq) \
+    let sql = "INSERT INTO signals (topic, id, publisher, at, body, event_subject, event_seq) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let values = params![
         signal.topic.as_str(),
@@ -105,7 +105,7 @@ pub(super) fn claim(
         let sql = concat!(
             "SELECT ",
             delivery_columns!(),
-            " FROM deliveries d JOIN signals s ON s.row = d.signal \
+            " FROM deliveries d JOIN signals s ON s.number = d.signal_number \
               WHERE d.subscription_id = ?1 AND d.seq = ?2"
         );
         let values = params![id.as_str(), seq];
@@ -133,7 +133,7 @@ pub(super) fn unacked(
     let sql = concat!(
         "SELECT ",
         delivery_columns!(),
-        " FROM deliveries d JOIN signals s ON s.row = d.signal \
+        " FROM deliveries d JOIN signals s ON s.number = d.signal_number \
           WHERE d.subscription_id = ?1 AND d.seq > ?2 AND d.dead_at IS NULL \
           ORDER BY d.seq LIMIT ?3"
     );
@@ -152,19 +152,19 @@ pub(super) fn ack(
     signal: &SignalId,
     now: Timestamp,
 ) -> SqliteResult<AckOutcome> {
-    let sql = "SELECT seq, signal FROM deliveries INDEXED BY deliveries_id \
+    let sql = "SELECT seq, signal_number FROM deliveries INDEXED BY deliveries_by_signal_id \
         WHERE subscription_id = ?1 AND signal_id = ?2";
     let values = params![id.as_str(), signal.as_str()];
     let found = session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     if found.is_empty() {
-        let sql = "SELECT 1 FROM acked WHERE subscription_id = ?1 AND signal_id = ?2";
+        let sql = "SELECT 1 FROM acknowledgements WHERE subscription_id = ?1 AND signal_id = ?2";
         let earlier = session.first(sql, values, |_| Ok(()))?;
         return Ok(earlier.map_or(AckOutcome::Unknown, |()| AckOutcome::AlreadyAcknowledged));
     }
     for (seq, row) in found {
         drop_delivery(session, id.as_str(), seq, row)?;
     }
-    let sql = "INSERT INTO acked (subscription_id, signal_id, at) VALUES (?1, ?2, ?3) \
+    let sql = "INSERT INTO acknowledgements (subscription_id, signal_id, at) VALUES (?1, ?2, ?3) \
         ON CONFLICT (subscription_id, signal_id) DO UPDATE SET at = excluded.at";
     session.run(sql, params![id.as_str(), signal.as_str(), now.as_millis()])?;
     Ok(AckOutcome::Acknowledged)
@@ -176,7 +176,7 @@ pub(in crate::sqlite) fn drop_deliveries(
     id: &str,
     limit: usize,
 ) -> SqliteResult<usize> {
-    let sql = "SELECT seq, signal FROM deliveries WHERE subscription_id = ?1 ORDER BY seq LIMIT ?2";
+    let sql = "SELECT seq, signal_number FROM deliveries WHERE subscription_id = ?1 ORDER BY seq LIMIT ?2";
     let values = params![id, int_to_column(limit as u64)];
     let found = session.all(sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (seq, signal) in &found {
@@ -196,8 +196,8 @@ pub(in crate::sqlite) fn drop_orphan_signal(
     session: &WriteSession<'_>,
     signal: i64,
 ) -> SqliteResult<()> {
-    let sql = "DELETE FROM signals WHERE row = ?1 \
-        AND NOT EXISTS (SELECT 1 FROM deliveries WHERE signal = ?1)";
+    let sql = "DELETE FROM signals WHERE number = ?1 \
+        AND NOT EXISTS (SELECT 1 FROM deliveries WHERE signal_number = ?1)";
     session.run(sql, [signal]).map(|_| ())
 }
 
@@ -236,9 +236,9 @@ pub(super) fn dead_signals(
     let sql = concat!(
         "SELECT ",
         delivery_columns!(),
-        " FROM deliveries d INDEXED BY deliveries_dead CROSS JOIN signals s ON s.row = d.signal \
+        " FROM deliveries d INDEXED BY deliveries_dead CROSS JOIN signals s ON s.number = d.signal_number \
           WHERE d.dead_at IS NOT NULL \
-          ORDER BY d.dead_at DESC, d.signal DESC, d.subscription_id, d.seq DESC LIMIT ?1"
+          ORDER BY d.dead_at DESC, d.signal_number DESC, d.subscription_id, d.seq DESC LIMIT ?1"
     );
     all(
         connection,

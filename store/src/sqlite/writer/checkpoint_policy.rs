@@ -107,7 +107,7 @@ impl CheckpointPolicy {
         self.has_uncheckpointed = true;
         let result = self.checkpointer.poll();
         let has_result = result.is_some();
-        self.on_result(result);
+        self.on_result(result, connection);
         // A failed checkpoint is retried before the next write.
         if self.block_reason.is_some()
             || (self.changes_since_check < CHANGES_BETWEEN_CHECKS && !has_result)
@@ -195,7 +195,7 @@ impl CheckpointPolicy {
     /// Runs a checkpoint on this thread, after a running background checkpoint.
     fn run_checkpoint(&mut self, connection: &Connection, sql: &str) {
         let result = self.checkpointer.wait();
-        self.on_result(result);
+        self.on_result(result, connection);
         if self.disk_failed {
             return;
         }
@@ -205,7 +205,7 @@ impl CheckpointPolicy {
         match result {
             Ok(()) => self.block_reason = None,
             // Some pages may be checkpointed and not synced, and SQLite does not know which.
-            Err(error) if self.disk.is_disk_failure(&error) => {
+            Err(error) if self.disk.is_disk_failure(&error, connection) => {
                 self.mark_disk_failed(&format!("WAL checkpoint failed: {error}"));
             }
             Err(error) => self.block_reason = Some(SqliteError::from(error).into()),
@@ -214,9 +214,9 @@ impl CheckpointPolicy {
     }
 
     /// Records a write error: after a disk failure nothing more is written or checkpointed.
-    pub(super) fn record_error(&mut self, error: &SqliteError) {
+    pub(super) fn record_error(&mut self, error: &SqliteError, connection: &Connection) {
         if let SqliteError::Engine(error) = error
-            && self.disk.is_disk_failure(error)
+            && self.disk.is_disk_failure(error, connection)
         {
             self.mark_disk_failed(&format!(
                 "the WAL or the database could not be written: {error}"
@@ -231,10 +231,12 @@ impl CheckpointPolicy {
         self.disk.fail(reason);
     }
 
-    fn on_result(&mut self, result: Option<CheckpointResult>) {
+    fn on_result(&mut self, result: Option<CheckpointResult>, connection: &Connection) {
         match result {
             None | Some(CheckpointResult::Synced) => return,
-            Some(CheckpointResult::Failed(error)) if self.disk.is_disk_failure(&error) => {
+            Some(CheckpointResult::Failed(error))
+                if self.disk.is_disk_failure(&error, connection) =>
+            {
                 self.mark_disk_failed(&format!("WAL checkpoint failed: {error}"));
             }
             Some(CheckpointResult::Failed(error)) => {
@@ -256,9 +258,9 @@ impl CheckpointPolicy {
     }
 
     /// Stops the checkpointer. Returns true if the WAL may be truncated.
-    pub(super) fn stop_checkpointer(&mut self) -> bool {
+    pub(super) fn stop_checkpointer(&mut self, connection: &Connection) -> bool {
         let result = self.checkpointer.wait();
-        self.on_result(result);
+        self.on_result(result, connection);
         self.checkpointer.stop();
         !self.disk_failed
     }

@@ -147,7 +147,7 @@ impl WriterLoop {
             self.roll_back();
             self.hints.clear();
             if let Err(error) = &outcome {
-                self.checkpoint_policy.record_error(error);
+                self.checkpoint_policy.record_error(error, &self.connection);
             }
             job.complete(outcome.map_err(StoreError::from));
         }
@@ -166,7 +166,6 @@ impl WriterLoop {
         // The cache must not serve the old state once the commit is visible.
         self.cache.begin_invalidation(&self.changed_tasks);
         let committed = outcomes.and_then(|outcomes| {
-            let _batch = interzone_wal::begin_batch();
             self.execute("COMMIT")?;
             Ok(outcomes)
         });
@@ -181,7 +180,8 @@ impl WriterLoop {
             }
             Err(fault) => {
                 let not_committed = fault.is_certainly_not_committed();
-                self.checkpoint_policy.record_error(&fault);
+                self.checkpoint_policy
+                    .record_error(&fault, &self.connection);
                 let mut error = StoreError::from(fault);
                 if !not_committed && !self.overwrite_unsynced_tail() {
                     let reason = "write failed and could not be rolled back";
@@ -286,7 +286,7 @@ impl WriterLoop {
             Err(error) => {
                 tracing::warn!(%error, "WAL not truncated, next start checkpoints it");
                 self.checkpoint_policy
-                    .record_error(&SqliteError::from(error));
+                    .record_error(&SqliteError::from(error), &self.connection);
                 // Closing would checkpoint the WAL again, and a sync that succeeds then proves nothing about the pages of
                 // the one that failed.
                 self.checkpoint_policy.keep_wal_on_close(&self.connection);
@@ -297,7 +297,7 @@ impl WriterLoop {
     /// Checkpoints and truncates the WAL, then marks the database as clean. The mark comes after the checkpoint, so that
     /// the next start checks the database if the checkpoint failed.
     fn truncate_wal(&mut self) -> rusqlite::Result<()> {
-        if !self.checkpoint_policy.stop_checkpointer() {
+        if !self.checkpoint_policy.stop_checkpointer(&self.connection) {
             tracing::warn!("WAL kept, next start checkpoints it");
             self.checkpoint_policy.keep_wal_on_close(&self.connection);
             return Ok(());

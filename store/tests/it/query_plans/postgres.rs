@@ -7,12 +7,12 @@ use serde_json::Value;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// Tables that never have more than a few rows.
-const SMALL_TABLES: [&str; 3] = ["meta", "epoch", "checks"];
+const SMALL_TABLES: [&str; 3] = ["meta", "subscription_epoch", "health_check"];
 
 /// Full scans of tables and indexes that are intended, by a part of the statement, with the reason.
 const ALLOWED_SCANS: [(&str, &str); 10] = [
     (
-        "free_at > moment) FROM work, present",
+        "claimable_at > moment) FROM work_queue, present",
         "work_depth: counts what is queued, and the table holds nothing else",
     ),
     (
@@ -28,7 +28,7 @@ const ALLOWED_SCANS: [(&str, &str); 10] = [
         "lists what is dead, by a partial index of that",
     ),
     (
-        "FROM epoch LEFT JOIN subscriptions ON state = 'active'",
+        "FROM subscription_epoch LEFT JOIN subscriptions ON state = 'active'",
         "reads all that are active, once after each change",
     ),
     (
@@ -36,7 +36,7 @@ const ALLOWED_SCANS: [(&str, &str); 10] = [
         "lists and counts all subscriptions, in pages, for an operator",
     ),
     (
-        "SELECT cursors.subscription_id FROM cursors",
+        "SELECT delivery_cursors.subscription_id FROM delivery_cursors",
         "goes from subscription to subscription",
     ),
     (
@@ -48,7 +48,7 @@ const ALLOWED_SCANS: [(&str, &str); 10] = [
         "an operator's list by agent: steps over others' tasks in the order of the list",
     ),
     (
-        "SELECT max(number) FROM pairs",
+        "SELECT max(number) FROM requests",
         "the newest, at one end of the index",
     ),
 ];
@@ -74,7 +74,7 @@ pub(crate) async fn check(url: &str, schema: &str) -> Vec<String> {
         client.batch_execute(&analyse).await.unwrap();
     }
     let mut refused = explain_all(&client, &statements, "tables of a few rows").await;
-    let version = "SELECT value FROM meta WHERE name = 'version'";
+    let version = "SELECT value FROM meta WHERE name = 'schema_version'";
     let version = client.query_one(version, &[]).await.unwrap();
     let client = connect(url, GROWN_SCHEMA).await;
     create_grown_tables(url, &client, version.get(0)).await;
@@ -199,7 +199,9 @@ async fn create_grown_tables(url: &str, client: &Client, version: &str) {
         }
         let fill = insert_statement(client, &table).await;
         let rows = match &*table {
-            "tasks" | "messages" | "events" | "work" | "claims" | "outbox" => 100_000,
+            "tasks" | "messages" | "events" | "work_queue" | "idempotency_keys" | "outbox" => {
+                100_000
+            }
             _ => 20_000,
         };
         let sql = format!(

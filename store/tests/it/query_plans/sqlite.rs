@@ -8,23 +8,23 @@ use std::path::Path;
 /// Scans that are intended, by a part of the statement, with the reason.
 const ALLOWED_SCANS: [(&str, &str); 5] = [
     (
-        "FROM tasks INDEXED BY work_flows WHERE work_ready = 1 GROUP BY 1, 2",
+        "FROM tasks INDEXED BY tasks_queue_flows WHERE queue_is_ready = 1 GROUP BY 1, 2",
         "once at the start: a partial index of what waits",
     ),
     (
-        "FROM tasks INDEXED BY work_asleep WHERE work_ready = 0",
+        "FROM tasks INDEXED BY tasks_queue_not_ready WHERE queue_is_ready = 0",
         "counts what is queued: a partial index that holds nothing else",
     ),
     (
-        "UPDATE tasks INDEXED BY work_asleep SET work_node = NULL",
+        "UPDATE tasks INDEXED BY tasks_queue_not_ready SET queue_node = NULL",
         "once at the start: a partial index of what is claimed or waits",
     ),
     (
-        "FROM outbox INDEXED BY outbox_due WHERE state = 0)",
+        "FROM outbox INDEXED BY outbox_due WHERE settled_at IS NULL)",
         "counts what waits: a partial index that holds nothing else",
     ),
     (
-        "FROM subscriptions INDEXED BY subscriptions_age",
+        "FROM subscriptions INDEXED BY subscriptions_by_age",
         "lists and counts all subscriptions, in pages, for an operator",
     ),
 ];
@@ -32,11 +32,11 @@ const ALLOWED_SCANS: [(&str, &str); 5] = [
 /// Statements whose plan may depend on statistics, with the reason.
 const UNPINNED: [(&str, &str); 2] = [
     (
-        "FROM questions WHERE number < ?1 ORDER BY number DESC LIMIT ?2",
+        "FROM thread_tasks WHERE number < ?1 ORDER BY number DESC LIMIT ?2",
         "a range of row ids, for which no index can be named; there are no statistics in a database that is open",
     ),
     (
-        "FROM pairs WHERE row <= (SELECT max(row) FROM pairs) - ?1 ORDER BY row LIMIT ?2",
+        "FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?1 ORDER BY number LIMIT ?2",
         "as above",
     ),
 ];

@@ -104,7 +104,7 @@ impl PolicyHarness {
     fn wait_for_result(&mut self) {
         let result = self.policy.checkpointer.wait();
         assert!(result.is_some());
-        self.policy.on_result(result);
+        self.policy.on_result(result, &self.connection);
     }
 }
 
@@ -140,7 +140,7 @@ fn long_wal_restarts() {
         harness.step();
         // Simulates a checkpointer that is as fast as possible.
         let result = harness.policy.checkpointer.wait();
-        harness.policy.on_result(result);
+        harness.policy.on_result(result, &harness.connection);
         let now = harness.wal_pages();
         restarts += usize::from(now < before);
         (before, longest) = (now, longest.max(now));
@@ -205,7 +205,7 @@ fn reader_delays_wal_restart_while_it_reads() {
     for _ in 0..(2 * CHECKPOINT_RETRY_PAGES + 2 * MAX_WRITER_CHECKPOINT_PAGES) / STEP_PAGES {
         harness.step();
         let result = harness.policy.checkpointer.wait();
-        harness.policy.on_result(result);
+        harness.policy.on_result(result, &harness.connection);
     }
     assert!(
         harness.wal_pages() < long,
@@ -248,6 +248,7 @@ fn failed_checkpoint_blocks_writes() {
         Some(StoreError::Unavailable(_))
     ));
     // The writer retries the checkpoint before it rejects writes.
+    harness.write();
     let blocked = harness.policy.check_blocked(&read_only().unwrap());
     assert!(matches!(blocked, Some(StoreError::Unavailable(_))));
     assert!(harness.policy.check_blocked(&harness.connection).is_none());
@@ -268,7 +269,7 @@ fn failed_checkpoint_sync_keeps_wal() {
         assert!(matches!(blocked, Some(StoreError::Unavailable(_))));
     }
     let long = harness.wal_pages();
-    assert!(!harness.policy.stop_checkpointer());
+    assert!(!harness.policy.stop_checkpointer(&harness.connection));
     harness.policy.keep_wal_on_close(&harness.connection);
     drop(harness);
     // All of it is checkpointed once more.
@@ -293,14 +294,15 @@ fn failed_commit_sync_stops_writes_and_checkpoints() {
     harness.step();
     let before = harness.uncheckpointed_pages();
     assert!(before > 0);
-    harness
-        .policy
-        .record_error(&sqlite_failure(rusqlite::ffi::SQLITE_IOERR_FSYNC));
+    harness.policy.record_error(
+        &sqlite_failure(rusqlite::ffi::SQLITE_IOERR_FSYNC),
+        &harness.connection,
+    );
     let blocked = harness.policy.check_blocked(&harness.connection);
     assert!(matches!(blocked, Some(StoreError::Unavailable(_))));
     // Neither while idle nor at shutdown.
     harness.policy.checkpoint_idle(&harness.connection);
-    assert!(!harness.policy.stop_checkpointer());
+    assert!(!harness.policy.stop_checkpointer(&harness.connection));
     harness.policy.keep_wal_on_close(&harness.connection);
     assert_eq!(harness.uncheckpointed_pages(), before);
 }
@@ -311,7 +313,9 @@ fn full_disk_or_file_size_limit_is_no_disk_failure() {
     let folder = TempFolder::new();
     let mut harness = PolicyHarness::new(&folder);
     for code in [SQLITE_FULL, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE] {
-        harness.policy.record_error(&sqlite_failure(code));
+        harness
+            .policy
+            .record_error(&sqlite_failure(code), &harness.connection);
         assert!(
             harness.policy.check_blocked(&harness.connection).is_none(),
             "{code}"
@@ -333,7 +337,7 @@ fn failed_write_with_failed_probe_is_a_disk_failure() {
     // A directory at the probe path: the probe file cannot be written.
     std::fs::create_dir(folder.database_path().with_file_name("store.db.probe")).unwrap();
     let error = sqlite_failure(rusqlite::ffi::SQLITE_IOERR_WRITE);
-    harness.policy.record_error(&error);
+    harness.policy.record_error(&error, &harness.connection);
     let blocked = harness.policy.check_blocked(&harness.connection);
     assert!(matches!(blocked, Some(StoreError::Unavailable(_))));
 }
@@ -351,7 +355,7 @@ fn long_reader_is_waited_for_only_occasionally() {
         let before = harness.policy.next_restart;
         harness.step();
         let result = harness.policy.checkpointer.wait();
-        harness.policy.on_result(result);
+        harness.policy.on_result(result, &harness.connection);
         waits += usize::from(harness.policy.next_restart > before);
     }
     assert_eq!(waits, 1);

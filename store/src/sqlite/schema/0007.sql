@@ -1,3 +1,0 @@
--- From this version on, consecutive events of one commit in one log are one row: its number is that of the last event,
--- and the bodies are in order, separated by U+001E, which does not occur in JSON. Existing rows are valid and do not
--- change. The version changes so that older programs do not read the new rows.
