@@ -5,8 +5,7 @@ mod lines;
 
 #[cfg(test)]
 use super::complexity_probe::count_scan;
-use lines::{MarkdownLines, OpenBlock};
-pub(super) use lines::{closes_fence, is_table_delimiter, opening_fence};
+use lines::{MarkdownLines, OpenBlock, closes_fence, opening_fence};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Minimum message limit, so that there is space for reopened blocks.

@@ -230,6 +230,11 @@ fn format_cell(cell: &XlsxCell, book: &WorkbookData) -> String {
             Ok(serial) => format_date(serial - book.epoch).unwrap_or_else(|| cell.value.clone()),
             Err(_) => cell.value.clone(),
         },
+        // Some programs store the integer 5 as `5.0`.
+        "" | "n" => {
+            let value = cell.value.trim();
+            value.strip_suffix(".0").unwrap_or(value).to_owned()
+        }
         _ => cell.value.clone(),
     };
     if value.contains(['\n', '\r', '\t']) {

@@ -1,15 +1,12 @@
 //! Generates workbooks. Texts are stored as text, so that none is a formula; numbers stay numbers.
 
-mod package;
-
 use super::csv::{cell_text, parse_rows};
 use super::{FileRequest, Sheet, invalid_request};
 use crate::files::FileError;
-use package::{CellValue, WorkbookWriter};
+use rust_xlsxwriter::{DocProperties, ExcelDateTime, Format, Workbook, Worksheet, XlsxError};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io;
 
 /// Maximum number of sheets.
 const MAX_SHEETS: usize = 100;
@@ -37,17 +34,23 @@ pub(super) fn generate(request: &FileRequest) -> Result<Vec<u8>, FileError> {
     write_workbook(&sheets).map_err(|_| invalid_request("the workbook cannot be made"))
 }
 
-fn write_workbook(sheets: &[Sheet]) -> io::Result<Vec<u8>> {
+fn write_workbook(sheets: &[Sheet]) -> Result<Vec<u8>, XlsxError> {
+    let mut workbook = Workbook::new();
+    // A fixed date, as in the zip archive, so that equal cells produce equal bytes.
+    let created = ExcelDateTime::from_ymd(1980, 1, 1)?;
+    workbook.set_properties(&DocProperties::new().set_creation_datetime(&created));
     let mut taken = HashSet::new();
-    let names = (1..).zip(sheets).map(|(number, sheet)| {
+    for (number, sheet) in (1..).zip(sheets) {
         let requested = sheet.name.as_deref().unwrap_or_default();
-        sheet_name(requested, number, &mut taken)
-    });
-    let mut book = WorkbookWriter::new(&names.collect::<Vec<_>>())?;
-    for sheet in sheets {
-        book.write_sheet(sheet.rows.iter().map(|row| row.iter().map(to_cell)))?;
+        let worksheet = workbook.add_worksheet();
+        worksheet.set_name(sheet_name(requested, number, &mut taken))?;
+        for (row, cells) in (0..).zip(&sheet.rows) {
+            for (column, cell) in cells.iter().enumerate() {
+                write_cell(worksheet, row, column, cell)?;
+            }
+        }
     }
-    book.finish()
+    workbook.save_to_buffer()
 }
 
 /// Returns the requested sheets, or a single sheet made of `rows` or of a table in `content`.
@@ -74,18 +77,29 @@ fn number_or_text(cell: String) -> Value {
     }
 }
 
-fn to_cell(value: &Value) -> CellValue<'_> {
+/// Writes a cell. Empty cells are not written, so they may be beyond the last row or column of a sheet.
+fn write_cell(
+    worksheet: &mut Worksheet,
+    row: u32,
+    column: usize,
+    value: &Value,
+) -> Result<(), XlsxError> {
+    let column = u16::try_from(column).map_err(|_| XlsxError::RowColumnLimitError);
     match value {
-        Value::Bool(value) => CellValue::Bool(*value),
-        Value::Number(number) if let Some(value) = exact_number(number) => CellValue::Number(value),
-        other => match cell_text(other) {
-            text if text.is_empty() => CellValue::Empty,
-            Cow::Borrowed(text) => CellValue::Text(Cow::Borrowed(truncate(text, MAX_CELL_UNITS))),
-            Cow::Owned(text) => {
-                CellValue::Text(Cow::Owned(truncate(&text, MAX_CELL_UNITS).to_owned()))
+        Value::Bool(value) => worksheet.write_boolean(row, column?, *value)?,
+        Value::Number(number) if let Some(value) = exact_number(number) => {
+            worksheet.write_number(row, column?, value)?
+        }
+        other => match truncate(&cell_text(other), MAX_CELL_UNITS) {
+            "" => return Ok(()),
+            // The writer takes a plain text of this form for rich text and would copy it as XML.
+            text if text.starts_with("<r>") && text.ends_with("</r>") => {
+                worksheet.write_rich_string(row, column?, &[(&Format::default(), text)])?
             }
+            text => worksheet.write_string(row, column?, text)?,
         },
-    }
+    };
+    Ok(())
 }
 
 /// Truncates a text to a number of UTF-16 units, which Excel counts.
@@ -133,3 +147,6 @@ fn sheet_name(requested: &str, number: usize, taken: &mut HashSet<String>) -> St
     }
     name
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ fn markdown_is_converted_to_mrkdwn() {
         ("plain", "plain"),
         ("**bold** and __bold__", "*bold* and *bold*"),
         ("*italic* and _italic_", "_italic_ and _italic_"),
-        ("***both***", "*_both_*"),
+        ("***both***", "_*both*_"),
         (
             "**bold with *italic* inside**",
             "*bold with _italic_ inside*",
@@ -44,7 +44,12 @@ fn markdown_is_converted_to_mrkdwn() {
             "snake_case_name and 2 * 3 * 4",
             "snake_case_name and 2 * 3 * 4",
         ),
+        ("**a **b** c**", "*a b c*"),
         ("これは**太字**です", "これは*太字*です"),
+        (
+            "これは**「太字」**です。~~（誤）~~正",
+            "これは*「太字」*です。~（誤）~正",
+        ),
         ("\\*not\\* italic", "*not* italic"),
         ("`**code** <b>`", "`**code** &lt;b&gt;`"),
         ("``a ` b``", "`a ` b`"),
@@ -68,6 +73,19 @@ fn markdown_is_converted_to_mrkdwn() {
         ("[x](javascript:alert(1))", "x (javascript:alert(1))"),
         ("[x](!channel)", "x (!channel)"),
         (
+            "[x](<https://example.com/a b>)",
+            "x (https://example.com/a b)",
+        ),
+        (
+            "[**a|b** `c`](https://example.com/|)",
+            "<https://example.com/%7C|ab c>",
+        ),
+        (
+            "[![alt](https://example.com/i.png)](https://example.com)",
+            "<https://example.com|alt>",
+        ),
+        ("<me@example.com>", "<mailto:me@example.com|me@example.com>"),
+        (
             "[<!channel>](https://example.com)",
             "<https://example.com|&lt;!channel&gt;>",
         ),
@@ -76,10 +94,28 @@ fn markdown_is_converted_to_mrkdwn() {
         ("# Title", "*Title*"),
         ("## **Bold** title ##", "*Bold title*"),
         ("#hashtag", "#hashtag"),
+        ("a\n\n#\n\n# 2\\*3 `b*c`", "a\n\n\n\n*23 `bc`*"),
+        ("Title\n===\ntext\nmore", "*Title*\ntext\nmore"),
         ("- one\n  * two\n+ three", "• one\n  • two\n• three"),
         ("1. first\n2. second", "1. first\n2. second"),
+        (
+            "3. a\n   - b\n\n     c\n4. # d\n   e\n-\n- f",
+            "3. a\n   • b\n\n     c\n4. *d*\n   e\n• \n• f",
+        ),
         ("> quoted **words**", "> quoted *words*"),
         (">> deep\n>  > - twice", "> > deep\n> > • twice"),
+        (
+            "> a\n>\n> ```\n> b\n> ```\nc\n\n> d\ne",
+            "> a\n>\n> ```\n> b\n> ```\nc\n\n> d\n> e",
+        ),
+        (
+            "> x | y\n> --|--\n> 1 | 2",
+            "> ```\n> x | y\n> --|--\n> 1 | 2\n> ```",
+        ),
+        (
+            "<details>\n**a**\n</details>\n\n<b>c</b>",
+            "&lt;details&gt;\n**a**\n&lt;/details&gt;\n\n&lt;b&gt;c&lt;/b&gt;",
+        ),
         ("---", "──────────"),
         (
             "```rust\nlet a: &str = \"**\";\n```",
@@ -211,6 +247,67 @@ fn deeply_nested_quotes_are_converted() {
     let depth = 100_000;
     let text = format!("{}# deep", ">".repeat(depth));
     assert_eq!(mrkdwn(&text), format!("{}*deep*", "> ".repeat(depth)));
+}
+
+#[test]
+fn prefix_of_continuation_lines_is_bounded() {
+    for open in [">", "- ", "1. "] {
+        let text = format!("{}a{}", open.repeat(2_000), "\nb".repeat(2_000));
+        let converted = mrkdwn(&text);
+        assert!(converted.ends_with('b'));
+        assert!(converted.len() < 40 * text.len(), "{open}");
+    }
+}
+
+#[test]
+fn conversion_takes_linear_time() {
+    // Quadratic scanning would take minutes.
+    for piece in [
+        "*a ",
+        "**a ",
+        "_a ",
+        "__a ",
+        "~~a ",
+        "*",
+        "_",
+        "~",
+        "`a ",
+        "`",
+        "``a ",
+        "[a](",
+        "[a",
+        "[",
+        "![",
+        "](",
+        "(",
+        "<",
+        "<a ",
+        "<http://a ",
+        "\\*",
+        "*a** ",
+        "*a **b ***c __d _e ~~f ",
+        "a_b",
+        "[*a](`_",
+        "**[a](*",
+        "あ*",
+        "*「",
+        "> *a\n",
+        "> ",
+        "- ",
+        "- a\n",
+        "|a|\n|-|\n",
+        "<!--",
+        "```\n",
+        "# a\n",
+        "&lt;",
+        "\n\n",
+    ] {
+        let text = piece.repeat(50_000 / piece.len());
+        assert!(mrkdwn(&text).len() < 20 * text.len(), "{piece}");
+    }
+    // Runs of backticks of distinct lengths.
+    let runs: String = (1..300).map(|length| "`".repeat(length) + " ").collect();
+    assert_eq!(mrkdwn(&runs), runs.trim_end());
 }
 
 #[test]

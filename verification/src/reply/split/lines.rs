@@ -211,7 +211,7 @@ fn strip_quote(line: &str) -> (usize, &str) {
 }
 
 /// Returns the fence that opens a code block, if the line does.
-pub(in crate::reply) fn opening_fence(line: &str) -> Option<&str> {
+pub(super) fn opening_fence(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let c = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = line.len() - line.trim_start_matches(c).len();
@@ -220,7 +220,7 @@ pub(in crate::reply) fn opening_fence(line: &str) -> Option<&str> {
 }
 
 /// Returns true if the line closes the code block that was opened by `opening`.
-pub(in crate::reply) fn closes_fence(line: &str, opening: &str) -> bool {
+pub(super) fn closes_fence(line: &str, opening: &str) -> bool {
     let line = line.trim();
     line.starts_with(opening)
         && opening
@@ -230,7 +230,7 @@ pub(in crate::reply) fn closes_fence(line: &str, opening: &str) -> bool {
 }
 
 /// Returns true for the delimiter row of a table.
-pub(in crate::reply) fn is_table_delimiter(line: &str) -> bool {
+fn is_table_delimiter(line: &str) -> bool {
     line.contains('-')
         && line.contains('|')
         && line
