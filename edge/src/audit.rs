@@ -156,9 +156,9 @@ fn utc_time<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::E
 /// Serializes a duration in milliseconds, rounded to microseconds.
 fn milliseconds<S: Serializer>(latency: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     let micros = (latency.as_nanos() + 500) / 1000;
-    let whole = u32::try_from(micros / 1000).unwrap_or(u32::MAX);
+    let millis = u32::try_from(micros / 1000).unwrap_or(u32::MAX);
     let thousandths = u32::try_from(micros % 1000).unwrap_or(0);
-    serializer.serialize_f64(f64::from(whole) + f64::from(thousandths) / 1000.0)
+    serializer.serialize_f64(f64::from(millis) + f64::from(thousandths) / 1000.0)
 }
 
 fn truncated<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

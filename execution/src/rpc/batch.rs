@@ -1,9 +1,10 @@
 //! Batches: calls run one after another, or concurrently where order does not matter.
 //!
-//! Responses can be much larger than their calls. They are therefore collected only up to the body limit, and
-//! concurrency adapts to the size of the responses so far.
+//! Responses can be much larger than their calls. They are therefore collected only up to the body limit and the
+//! caller's share of the response memory, and concurrency adapts to the size of the responses so far.
 
 use super::body::ResponseBuilder;
+use super::errors::WireError;
 use super::{
     AuthenticatedCaller, CallOutcome, ItemResult, RequestMeta, ResponseTarget, dispatch, errors,
     invalid_message, serve_item, write_item,
@@ -11,6 +12,7 @@ use super::{
 use crate::state::ExecutionState;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
+use interzone_edge::budget::{MemoryBudget, ShareKey};
 use interzone_jsonrpc::{Item, Message};
 
 /// Initial concurrency.
@@ -22,6 +24,9 @@ const BLOCKING_CONCURRENCY: usize = 32;
 /// Average response size in bytes above which calls run one at a time.
 const LARGE_RESPONSE: usize = 64 * 1024;
 
+/// Memory in bytes for the response of a call that is not executed.
+const REJECTION_BYTES: usize = 256;
+
 /// Serves the calls of a batch and writes the responses in their order.
 pub(super) async fn serve<'a>(
     zone: &ExecutionState,
@@ -32,15 +37,32 @@ pub(super) async fn serve<'a>(
 ) {
     let mut items = items.into_iter().peekable();
     let mut concurrency = INITIAL_CONCURRENCY;
+    let share = caller.map_or(ShareKey::Unattributed, AuthenticatedCaller::share);
     while items.peek().is_some() {
         if responses.size() > zone.limits.body_bytes {
-            return items.for_each(|item| reject_oversize(zone, item, responses));
+            return items.for_each(|item| reject(zone, item, too_large(), responses));
         }
         // Unordered calls run concurrently, with responses in order; any other call runs alone.
         let limit = match items.peek() {
             Some(item) if is_blocking(item) => BLOCKING_CONCURRENCY,
             _ => concurrency,
         };
+        // A call reserves memory for what it reads beyond one page; the first page of each is reserved here.
+        let rejections = items.len().saturating_mul(REJECTION_BYTES);
+        let needed = |calls: usize| calls.saturating_mul(MemoryBudget::PAGE) + rejections;
+        let mut limit = limit.min(items.len());
+        while !responses.reserve_more(needed(limit), &zone.limits.response_memory, &share) {
+            if limit > 1 {
+                limit /= 2;
+                continue;
+            }
+            // As for a single call, one page needs no reservation.
+            if responses.size() + rejections > MemoryBudget::PAGE {
+                let busy = || errors::unavailable("busy");
+                return items.for_each(|item| reject(zone, item, busy(), responses));
+            }
+            break;
+        }
         let mut group = Vec::with_capacity(limit);
         while group.len() < limit
             && let Some(item) = items.next_if(is_unordered)
@@ -65,8 +87,8 @@ pub(super) async fn serve<'a>(
                 ..
             } = result;
             write_item(responses, due.as_ref(), &outcome, reserved);
-            responses.shrink_reservation();
         }
+        responses.shrink_reservation();
         concurrency = match (responses.size() - size_before) / count.max(1) {
             0..=LARGE_RESPONSE => concurrency.saturating_mul(2).min(MAX_CONCURRENCY),
             _ => 1,
@@ -74,8 +96,21 @@ pub(super) async fn serve<'a>(
     }
 }
 
-/// Rejects a call that is not executed because the responses are too large.
-fn reject_oversize<'a>(zone: &ExecutionState, item: Item<'a>, responses: &mut ResponseBuilder) {
+fn too_large() -> WireError {
+    errors::transport(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "The responses of this batch are too large; send fewer calls per batch",
+        "too_large",
+    )
+}
+
+/// Rejects a call that is not executed.
+fn reject<'a>(
+    zone: &ExecutionState,
+    item: Item<'a>,
+    error: WireError,
+    responses: &mut ResponseBuilder,
+) {
     let target = match item {
         Ok(Message::Request(request)) => ResponseTarget::Request(request),
         Ok(Message::Notification(_) | Message::Response(_)) => return,
@@ -84,12 +119,7 @@ fn reject_oversize<'a>(zone: &ExecutionState, item: Item<'a>, responses: &mut Re
             return response.iter().for_each(|answer| responses.push(answer));
         }
     };
-    zone.metrics.record_request("none", "too_large", 0.0);
-    let error = errors::transport(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "The responses of this batch are too large; send fewer calls per batch",
-        "too_large",
-    );
+    zone.metrics.record_request("none", error.label, 0.0);
     write_item(
         responses,
         Some(&target),

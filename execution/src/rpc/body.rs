@@ -3,7 +3,7 @@
 
 use super::CallReply;
 use bytes::Bytes;
-use interzone_edge::budget::Reservation;
+use interzone_edge::budget::{MemoryBudget, Reservation, ShareKey};
 use interzone_hub::BlobContent;
 use interzone_jsonrpc::{Parsed, Request, Response, ResponseWriter};
 
@@ -71,6 +71,24 @@ impl ResponseBuilder {
         let size = self.size();
         if let Some(reserved) = &mut self.reserved {
             reserved.shrink_to(size);
+        }
+    }
+
+    /// Reserves response memory for what is written and `more` bytes. Returns false if the total or the caller's share
+    /// is used up.
+    pub(super) fn reserve_more(
+        &mut self,
+        more: usize,
+        budget: &MemoryBudget,
+        key: &ShareKey,
+    ) -> bool {
+        let size = self.size().saturating_add(more);
+        match &mut self.reserved {
+            Some(reserved) => reserved.grow_to(size),
+            None => {
+                self.reserved = budget.reserve(key, size);
+                self.reserved.is_some()
+            }
         }
     }
 

@@ -208,3 +208,29 @@ async fn small_task_is_read_by_one_statement() {
     get(&world, &alice, 1, &small).await;
     assert_eq!(world.store.take_calls(), "task_snapshot: 1");
 }
+
+#[tokio::test]
+async fn batch_stops_when_its_responses_fill_the_memory() {
+    let (world, budget) = start_zone_with_budget().await;
+    let token = world.token("alice").await;
+    let task = create(&world, &token, &[part(25_000)]).await;
+    // Leaves 16 pages. Each response is below one page, so the read of a task reserves nothing.
+    let other = ShareKey::Principal("other".into());
+    let reserved = budget.reserve(&other, 48 * PAGE).unwrap();
+    let mut batch: Vec<Value> = (0..100).map(|number| get_call(number, &task)).collect();
+    let params = json!({"initialMessage": {"role": "user", "parts": [part(1)]}});
+    batch.push(json!({"jsonrpc": "2.0", "method": "tasks.create", "params": params}));
+    let (status, _, body) = world.post(&token, json!(batch).to_string()).await;
+    assert_eq!(status, 200, "{body:.300}");
+    let answers: Vec<Value> = serde_json::from_str(&body).unwrap();
+    assert_eq!(answers.len(), 100);
+    let succeeded = answers.iter().filter(|answer| answer["error"].is_null());
+    let succeeded = succeeded.count();
+    assert!((20..=40).contains(&succeeded), "{succeeded}");
+    for answer in &answers[succeeded..] {
+        assert_eq!(answer["error"]["data"]["error_code"], "unavailable");
+    }
+    drop(reserved);
+    let listed = world.result(&token, "interzone.tasks.list", json!({}));
+    assert_eq!(listed.await["tasks"].as_array().unwrap().len(), 1);
+}
