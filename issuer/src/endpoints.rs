@@ -163,8 +163,8 @@ pub(super) async fn introspect(
                 aud: inner.audience.clone(),
                 token_type: "Bearer",
                 exp: identity.expires_at(),
-                iat: identity.issued_at,
-                jti: identity.token_id.as_deref().map(str::to_owned),
+                iat: identity.issued_at(),
+                jti: identity.token_id().map(str::to_owned),
             },
         })
     };
@@ -208,7 +208,7 @@ impl IssuerState {
         if self.revocation_limit.check(&client.id).is_err() {
             return Err(OAuthError::unavailable());
         }
-        if let Some(id) = &identity.token_id {
+        if let Some(id) = identity.token_id() {
             let end = identity.expires_at();
             self.revocations
                 .revoke_token(self.store.as_ref(), id, end)
