@@ -11,7 +11,7 @@ pub mod clock;
 pub mod egress;
 pub mod in_flight;
 mod lazy_timeout;
-mod limited_body;
+pub mod limited_body;
 pub mod limits;
 pub mod listener;
 pub mod rate_limiter;
