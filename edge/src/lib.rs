@@ -9,6 +9,7 @@ pub mod body;
 pub mod budget;
 pub mod clock;
 pub mod egress;
+pub mod html;
 pub mod in_flight;
 mod lazy_timeout;
 pub mod limited_body;

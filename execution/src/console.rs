@@ -8,7 +8,6 @@ mod client_names;
 mod code_flow;
 mod files;
 mod format;
-mod html;
 mod issuer_discovery;
 mod layout;
 mod live;
