@@ -15,7 +15,6 @@ mod endpoints;
 mod form;
 mod grants;
 mod key_ring;
-mod metadata;
 mod oauth_error;
 mod page;
 mod record_store;
@@ -243,10 +242,10 @@ impl Issuer {
                 "/oauth2/authorize",
                 get(authorize::show_consent).post(authorize::submit_consent),
             )
-            .route("/oauth2/jwks", get(metadata::jwks))
+            .route("/oauth2/jwks", get(endpoints::jwks))
             .route(
                 "/.well-known/oauth-authorization-server",
-                get(metadata::metadata),
+                get(endpoints::metadata),
             )
             .with_state(self.clone())
     }
