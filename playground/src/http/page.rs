@@ -3,14 +3,13 @@
 use super::error_response;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use interzone_edge::html::set_security_headers;
 
-/// Content security policy: no external or inline content, no framing. Images are shown from blobs, so that no upload
+/// Content security policy: no external or inline content. Images are shown from blobs, so that no upload
 /// has a URL at which it could be opened as a page.
-const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+const CONTENT_POLICY: &str = "script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; \
+    form-action 'none'";
 
 pub(super) fn page_file(path: &str) -> Response {
     let (content_type, text) = match path {
@@ -34,10 +33,9 @@ pub(super) fn page_file(path: &str) -> Response {
     };
     let headers = [
         (CONTENT_TYPE, format!("{content_type}; charset=utf-8")),
-        (CONTENT_SECURITY_POLICY, CONTENT_POLICY.to_owned()),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-        (REFERRER_POLICY, "no-referrer".to_owned()),
         (CACHE_CONTROL, "no-cache".to_owned()),
     ];
-    (headers, text).into_response()
+    let mut response = (headers, text).into_response();
+    set_security_headers(response.headers_mut(), CONTENT_POLICY, "no-referrer");
+    response
 }
