@@ -20,10 +20,11 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("hub", &["protocol::vocab"]),
     ("store", &["hub", "protocol::vocab"]),
     ("edge", &[]),
+    ("issuer", &["edge"]),
     ("client", &["jsonrpc", "protocol"]),
     (
         "execution",
-        &["jsonrpc", "protocol", "hub", "edge", "client"],
+        &["jsonrpc", "protocol", "hub", "edge", "issuer", "client"],
     ),
     ("verification", &["protocol", "hub", "edge", "client"]),
     ("playground", &["edge"]),
@@ -39,6 +40,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "hub",
     "store",
     "edge",
+    "issuer",
     "client",
     "execution",
     "verification",
@@ -75,7 +77,10 @@ const TRANSPORT_AND_STORAGE_BUT_TOKIO: &[&str] = TRANSPORT_AND_STORAGE.split_at(
 
 /// External crates that only a few crates may use. A name that ends in `*` is a prefix.
 const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
-    ("axum", &["edge", "execution", "verification", "playground"]),
+    (
+        "axum",
+        &["edge", "issuer", "execution", "verification", "playground"],
+    ),
     // AWS's crates have many dependencies for one signature; only tests compare our signature with theirs.
     ("aws-*", &[]),
     ("rusqlite", &["store"]),
