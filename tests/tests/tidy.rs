@@ -16,6 +16,9 @@ mod examples;
 #[path = "tidy/links.rs"]
 mod links;
 #[cfg(test)]
+#[path = "tidy/log_messages.rs"]
+mod log_messages;
+#[cfg(test)]
 #[path = "tidy/rule_assertions.rs"]
 mod rule_assertions;
 #[cfg(test)]
@@ -250,6 +253,15 @@ fn public_items_have_examples() {
         examples::public_items_have_examples,
         "end the item's documentation with a few lines between ``` that use it and assert the \
         result; if no other crate needs the item, make it `pub(crate)`",
+    );
+}
+
+#[test]
+fn log_messages_are_documented() {
+    let page = read("docs/operations.md");
+    check_all_files(
+        |source| log_messages::undocumented_messages(source, &page),
+        "describe the message in docs/operations.md, under Log messages",
     );
 }
 

@@ -165,14 +165,15 @@ fn write_request(out: &mut dyn Write, request: &RequestRecord) -> io::Result<()>
     }
     let correlation = printable::text(&request.correlation_id);
     writeln!(out, "  correlation  {correlation}")?;
-    let from = request.address.as_deref().map(printable::text);
-    writeln!(
-        out,
-        "  caller       {} by {}{}",
-        printable::text(&request.who),
-        printable::text(&request.client),
-        from.map(|from| format!(" from {from}")).unwrap_or_default()
-    )?;
+    write!(out, "  caller       {}", printable::text(&request.who))?;
+    // A client that calls for itself is both.
+    if request.client != request.who {
+        write!(out, " by {}", printable::text(&request.client))?;
+    }
+    if let Some(address) = &request.address {
+        write!(out, " from {}", printable::text(address))?;
+    }
+    writeln!(out)?;
     match (&request.task_id, &request.task) {
         (Some(id), Some(task)) => write_task(out, id, task)?,
         (Some(id), None) => {

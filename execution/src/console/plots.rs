@@ -27,7 +27,12 @@ impl PlotLine<'_> {
     /// Total count in the shown period.
     fn total(&self) -> Option<String> {
         let (one, several) = self.unit?;
-        let rates: f64 = self.values.iter().flatten().sum();
+        // Folded from 0.0, because the sum of no values is -0.0.
+        let rates = self
+            .values
+            .iter()
+            .flatten()
+            .fold(0.0, |sum, rate| sum + rate);
         let count = format_count(rates * SAMPLE_INTERVAL.as_secs_f64());
         let unit = if count == "1" { one } else { several };
         Some(format!("{count} {unit}"))
@@ -258,5 +263,12 @@ mod tests {
             assert!(page.contains(text), "{text}: {page}");
         }
         assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
+    }
+
+    #[test]
+    fn plot_without_samples_has_zero_totals() {
+        let page = render(&[]).into_string();
+        assert!(page.contains(">0 calls, peak –<"), "{page}");
+        assert!(page.contains(">0 errors, 0 refused, peak –<"), "{page}");
     }
 }

@@ -1,4 +1,4 @@
-//! Verifies Slack's request signature (HMAC-SHA256 over the raw body) and timestamp. A request must not be trusted
+//! Slack signature check: verifies the HMAC-SHA256 of the raw body and the timestamp. A request must not be trusted
 //! before it is verified.
 
 use hmac::{Hmac, KeyInit, Mac};

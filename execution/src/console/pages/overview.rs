@@ -81,7 +81,7 @@ async fn body(console: &Console) -> Result<Html, PageError> {
     ));
     out.put(&tile(
         "outgoing",
-        "outgoing, pending",
+        "deliveries pending",
         format_number(counts.outgoing),
         "",
         "/console/dead-letters",
