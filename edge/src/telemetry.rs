@@ -13,6 +13,7 @@ pub use traces::current_context;
 use crate::Secret;
 use crate::tls::TrustRoots;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::{Level, Subscriber};
@@ -26,7 +27,8 @@ use tracing_subscriber::{Layer, registry};
 const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Human-readable text.
     #[default]
