@@ -1,62 +1,60 @@
 //! Configuration: merges the defaults, a file and the environment, and checks the values.
 //!
-//! `config.default.toml` is compiled in and is the reference of every key. The file overrides it, and the
-//! environment (`INTERZONE__SECTION__KEY`) overrides the file. No other module reads the environment.
-//! Nothing is opened or started here.
+//! The defaults are those of the options structs, which most components declare themselves; `config.default.toml` is
+//! the reference of every key. The file overrides the defaults, and the environment (`INTERZONE__SECTION__KEY`)
+//! overrides the file. No other module reads the environment. Nothing is opened or started here.
 
 mod agents;
+mod check;
 mod connection;
-mod console;
+pub(crate) mod deserializer;
 mod env_detect;
 mod error;
-mod execution_sections;
 mod layer;
-mod oauth;
-mod section;
-mod slack;
-mod store;
-mod suggest;
+mod secrets;
+mod sections;
 mod summary;
-mod units;
-mod url;
+mod values;
 mod verification;
-mod zone;
 
 #[cfg(test)]
-pub(crate) mod key_recorder;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use agents::{
     AgentConfig, AgentKind, CommandConfig, LlmConfig, PeerAddress, PeerCredentials, ProviderConfig,
     RemoteConfig,
 };
 pub(crate) use connection::{CliEnvironment, ConnectionProfile, DATA_DIR, ProfileError};
-pub(crate) use console::{ConsoleConfig, ConsoleIssuer};
 pub(crate) use env_detect::{DetectedModel, DetectedSlack, IncompleteSlackEnv};
 pub(crate) use error::ConfigError;
-pub(crate) use execution_sections::AgentCoreConfig;
-pub(crate) use oauth::OAuthConfig;
-pub(crate) use section::SecretRef;
-pub(crate) use slack::{InstallConfig, PolicyConfig, SlackConfig, SlackMode};
-pub(crate) use store::{StoreConfig, StoreUrl};
+pub(crate) use secrets::SecretRef;
+pub(crate) use sections::{
+    AgentCoreConfig, AuditConfig, ConsoleConfig, LimitsConfig, LogConfig, StoreConfig, StoreUrl,
+    TlsConfig,
+};
 pub(crate) use summary::{ConfigSummary, FileContent, FileRef};
-pub(crate) use verification::{MessageLanguage, VerificationConfig, VerificationZoneConfig};
-pub(crate) use zone::{
-    AuditConfig, CardConfig, ExecutionConfig, IssuerConfig, LimitsConfig, LogConfig, LogFormat,
-    ServerTlsConfig, TlsConfig, WebhookConfig, WorkConfig,
+pub(crate) use verification::{
+    InstallConfig, MessageLanguage, PolicyConfig, SlackConfig, SlackMode, VerificationZoneConfig,
 };
 
+use check::Checker;
 use error::ConfigErrorKind;
+use interzone_edge::issuer::IssuerOptions;
 use interzone_execution::files::{FileRules, InputRules};
-use interzone_execution::request_log::RequestLogScope;
 use interzone_hub::Retention;
 use layer::{Table, ValueSource};
-use section::Section;
+use sections::{
+    CardConfig, EgressConfig, ExecutionConfig, MetricsConfig, OAuthConfig, RequestLogConfig,
+    WebhookConfig, WorkConfig,
+};
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
-/// Every key with its default. Its comments are the reference documentation.
+/// Every key with its default. Its comments are the reference documentation. A test compares it with the defaults of
+/// the options structs.
+#[cfg(test)]
 const DEFAULT_CONFIG: &str = include_str!("../../config.default.toml");
 
 /// Prefix of our environment variables. The parts are separated by two underscores, as keys contain single
@@ -84,36 +82,55 @@ pub(crate) const EXECUTION_SECTIONS: [&str; 13] = [
 /// Sections used only by the Verification Zone.
 pub(crate) const VERIFICATION_SECTIONS: [&str; 3] = ["verification", "slack", "policy"];
 
-/// Checked configuration of an Execution Zone.
-#[derive(Debug)]
+/// Checked configuration of an Execution Zone: the options of its components.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Config {
+    #[serde(default)]
     pub(crate) store: StoreConfig,
+    #[serde(default)]
     pub(crate) tls: TlsConfig,
+    #[serde(default)]
     pub(crate) execution: ExecutionConfig,
+    #[serde(default)]
     pub(crate) card: CardConfig,
+    #[serde(default)]
     pub(crate) oauth: OAuthConfig,
-    pub(crate) issuer: IssuerConfig,
-    /// Exceptions from the egress filter for outgoing connections: `host:port`.
-    pub(crate) egress_allow: Vec<String>,
+    #[serde(default)]
+    pub(crate) issuer: IssuerOptions,
+    #[serde(default)]
+    pub(crate) egress: EgressConfig,
+    #[serde(default)]
     pub(crate) webhooks: WebhookConfig,
+    #[serde(default)]
     pub(crate) limits: LimitsConfig,
+    #[serde(default)]
     pub(crate) work: WorkConfig,
+    #[serde(default)]
     pub(crate) retention: Retention,
+    #[serde(default)]
+    pub(crate) request_log: RequestLogConfig,
+    #[serde(default)]
+    pub(crate) console: ConsoleConfig,
     /// Rules for files that agents produce.
+    #[serde(default)]
     pub(crate) files: FileRules,
     /// Rules for files that callers send.
+    #[serde(default)]
     pub(crate) attachments: InputRules,
-    /// Answered requests to record in the request log, if any.
-    pub(crate) request_log: Option<RequestLogScope>,
+    #[serde(default)]
     pub(crate) agentcore: AgentCoreConfig,
-    pub(crate) console: ConsoleConfig,
+    #[serde(default)]
     pub(crate) log: LogConfig,
-    /// `/metrics` needs no token.
-    pub(crate) metrics_public: bool,
+    #[serde(default)]
+    pub(crate) metrics: MetricsConfig,
+    #[serde(default)]
     pub(crate) audit: AuditConfig,
-    /// Never empty.
+    /// Never empty once checked.
+    #[serde(default = "agents::default_agents")]
     pub(crate) agents: Vec<AgentConfig>,
     /// Agent used when the caller names none.
+    #[serde(skip)]
     pub(crate) default_agent: String,
 }
 
@@ -149,26 +166,20 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self, ConfigError> {
-        let MergedConfig {
-            table,
-            file_sections: written,
-        } = MergedConfig::read(text, variables)?;
-        let has_section =
-            |names: &[&str]| written.iter().any(|name| names.contains(&name.as_str()));
-        if has_section(&VERIFICATION_SECTIONS) && !has_section(&EXECUTION_SECTIONS) {
+        let merged = MergedConfig::read(text, variables)?;
+        if merged.has_section(&VERIFICATION_SECTIONS) && !merged.has_section(&EXECUTION_SECTIONS) {
             return Err(ConfigError::new(
                 "execution",
                 ValueSource::Default,
                 ConfigErrorKind::Missing(
                     "this file configures a Verification Zone; run `interzone serve verification`, or add \
-                     [execution] and [[agents]]",
+                     [execution] and [[agents]]"
+                        .to_owned(),
                 ),
             ));
         }
-        let mut root = Section::root(table, folder);
-        root.ignore(&VERIFICATION_SECTIONS);
-        let config = Self::check(&mut root, folder)?;
-        root.finish()?;
+        let mut config: Self = deserializer::read(&merged.table, folder, &VERIFICATION_SECTIONS)?;
+        config.check(folder, &Checker(&merged.table))?;
         Ok(config)
     }
 
@@ -182,23 +193,13 @@ impl Config {
 
     /// Replaces port 0 (any free port) in the public URL and the audience by the port that was bound.
     pub(crate) fn resolve_port(&mut self, port: u16) {
-        let placeholder = self
-            .execution
-            .public_url
-            .as_str()
-            .trim_end_matches('/')
-            .to_owned();
-        if self.execution.public_url.port() != Some(0) {
-            return;
-        }
-        // Fails only for URLs without a host, and this one has a host.
-        let _ = self.execution.public_url.set_port(Some(port));
-        let resolved = self
-            .execution
-            .public_url
-            .as_str()
-            .trim_end_matches('/')
-            .to_owned();
+        let url = |config: &Self| {
+            let url = config.execution.public_url.as_str();
+            url.trim_end_matches('/').to_owned()
+        };
+        let placeholder = url(self);
+        values::resolve_port(&mut self.execution.public_url, port);
+        let resolved = url(self);
         for audience in &mut self.oauth.audience {
             if *audience == placeholder {
                 audience.clone_from(&resolved);
@@ -206,60 +207,46 @@ impl Config {
         }
     }
 
-    fn check(root: &mut Section<'_>, folder: &Path) -> Result<Self, ConfigError> {
-        let execution = ExecutionConfig::read(root.section("execution")?)?;
-        let (agents, default_agent) = agents::read(root, folder)?;
-        let mut egress = root.section("egress")?;
-        let egress_allow = zone::egress_allow(&mut egress)?;
-        egress.finish()?;
-        let mut metrics = root.section("metrics")?;
-        let metrics_public = metrics.flag("public")?.unwrap_or(false);
-        metrics.finish()?;
-        let agentcore = AgentCoreConfig::read(root.section("agentcore")?)?;
-        let mut retention = zone::retention(root.section("retention")?)?;
-        let request_log =
-            execution_sections::request_log(root.section("request_log")?, &mut retention)?;
-        for (channel, agent) in &execution.channels {
-            if !agents
-                .iter()
-                .any(|configured| configured.id.as_str() == agent)
-            {
-                let reason =
-                    format!("no agent named \"{agent}\"; add it to [[agents]], or use another");
-                return Err(ConfigError::new(
+    /// Completes the values that depend on others, and checks that they fit together.
+    fn check(&mut self, folder: &Path, checker: &Checker<'_>) -> Result<(), ConfigError> {
+        self.store.resolve(folder);
+        self.tls.check(!self.agentcore.enabled, checker)?;
+        values::resolve_port(&mut self.execution.public_url, self.execution.listen.port());
+        self.oauth.check(&self.execution.public_url, checker)?;
+        check_issuer(&self.issuer, checker)?;
+        self.console.check(checker)?;
+        self.retention.requests = self.request_log.retention;
+        self.retention.max_requests = self.request_log.max_entries;
+        self.limits.hub.attempts = self.work.attempts;
+        self.default_agent = agents::check(&mut self.agents, folder, checker)?;
+        for (channel, agent) in &self.execution.channels {
+            if !self.agents.iter().any(|known| known.id.as_str() == agent) {
+                return Err(checker.refuse(
                     &format!("execution.channels.{channel}"),
-                    ValueSource::Default,
-                    ConfigErrorKind::InvalidValue(reason),
+                    format!("no agent named \"{agent}\"; add it to [[agents]], or use another"),
                 ));
             }
         }
-        Ok(Self {
-            store: StoreConfig::read(root.section("store")?, folder)?,
-            tls: TlsConfig::read(root.section("tls")?, folder, !agentcore.enabled)?,
-            card: CardConfig::read(root.section("card")?)?,
-            oauth: OAuthConfig::read(root.section("oauth")?, &execution)?,
-            issuer: IssuerConfig::read(root.section("issuer")?)?,
-            egress_allow,
-            webhooks: WebhookConfig::read(root.section("webhooks")?)?,
-            limits: LimitsConfig::read(root.section("limits")?)?,
-            work: WorkConfig::read(root.section("work")?)?,
-            retention,
-            files: execution_sections::files(root.section("files")?)?,
-            attachments: execution_sections::attachments(root.section("attachments")?)?,
-            request_log,
-            agentcore,
-            console: ConsoleConfig::read(root.section("console")?)?,
-            log: LogConfig::read(root.section("log")?)?,
-            metrics_public,
-            audit: AuditConfig::read(root.section("audit")?)?,
-            execution,
-            agents,
-            default_agent,
-        })
+        Ok(())
     }
 }
 
-/// Defaults, file and environment, merged.
+/// A key must outlive its tokens, and a revoked token must expire at some point.
+fn check_issuer(issuer: &IssuerOptions, checker: &Checker<'_>) -> Result<(), ConfigError> {
+    let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
+    if !(minute..=day).contains(&issuer.token_ttl) {
+        return Err(checker.refuse(
+            "issuer.token_lifetime",
+            "write a duration between \"1m\" and \"1d\"",
+        ));
+    }
+    if issuer.key_rotation < day {
+        return Err(checker.refuse("issuer.key_rotation", "write a duration of at least \"1d\""));
+    }
+    Ok(())
+}
+
+/// File and environment, merged. The defaults are those of the options structs.
 struct MergedConfig {
     table: Table,
     /// Top-level sections that the file contains.
@@ -271,10 +258,8 @@ impl MergedConfig {
         text: &str,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut table = layer::parse(DEFAULT_CONFIG, |_| ValueSource::Default)?;
-        let file = layer::parse(text, ValueSource::Line)?;
-        let written = file.keys().cloned().collect();
-        layer::merge(&mut table, file);
+        let mut table = layer::parse(text)?;
+        let file_sections = table.keys().cloned().collect();
         for (name, value) in variables {
             let Some(path) = name.strip_prefix(ENV_PREFIX) else {
                 continue;
@@ -284,8 +269,14 @@ impl MergedConfig {
         }
         Ok(Self {
             table,
-            file_sections: written,
+            file_sections,
         })
+    }
+
+    /// Returns true if the file contains any of these sections.
+    fn has_section(&self, names: &[&str]) -> bool {
+        let mut sections = self.file_sections.iter();
+        sections.any(|name| names.contains(&name.as_str()))
     }
 }
 
@@ -322,8 +313,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Parses a duration in the notation of the configuration.
-pub(crate) fn parse_duration(text: &str) -> Option<std::time::Duration> {
-    units::parse_duration(text)
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    interzone_options::parse_duration(text)
 }
 
 /// Returns an environment variable that contains a path.

@@ -22,7 +22,7 @@ pub(crate) use verification::{
     VerificationServer, installed_workspaces, required_scopes, token_owner, zone_client,
 };
 
-use crate::config::{Config, LogConfig, LogFormat, TlsConfig};
+use crate::config::{Config, LogConfig, TlsConfig};
 use crate::version;
 use agentcore::AgentCoreListeners;
 use agents::{AgentDeps, AgentSet};
@@ -33,7 +33,7 @@ use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::listener::Listener;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::{self, LogOptions, Metrics, OtlpOptions, TelemetryGuard};
-use interzone_edge::tls::{ServerTls, TlsFiles, TrustRoots};
+use interzone_edge::tls::{ServerTls, TrustRoots};
 use interzone_execution::agents::CommandAgent;
 use interzone_execution::console::Console;
 use interzone_execution::request_log::RequestLog;
@@ -41,7 +41,7 @@ use interzone_execution::workers::Workers;
 use interzone_execution::{ExecutionOptions, ExecutionState, listener_rejection, router};
 use interzone_hub::{Hub, RandomIds, SystemClock};
 use interzone_issuer::{Issuer, IssuerStore};
-use options::{audit, file_reader, http_limits, hub_limits, operator, webhooks, worker_options};
+use options::{audit, file_reader, http_limits, operator, webhooks, worker_options};
 use server_tasks::ServerTasks;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -60,10 +60,7 @@ pub(crate) fn start_log(tls: &TlsConfig, config: &LogConfig) -> Result<Telemetry
         trust,
     });
     let options = LogOptions {
-        format: match config.format {
-            LogFormat::Text => telemetry::LogFormat::Text,
-            LogFormat::Json => telemetry::LogFormat::Json,
-        },
+        format: config.format,
         filter: config.filter.clone(),
         colors: io::stderr().is_terminal(),
         otlp,
@@ -98,14 +95,10 @@ impl ExecutionServer {
             Arc::new(Metrics::new().with_build_info(version::VERSION_NUMBER, version::COMMIT));
         let limits = http_limits(&config.limits);
         let trust = TrustRoots::system_and_files(&config.tls.trust)?;
-        let listener = match &config.tls.server {
+        let listener = match config.tls.server() {
             None => None,
             Some(files) => {
-                let tls = ServerTls::load(&TlsFiles {
-                    cert: files.cert.clone(),
-                    key: files.key.clone(),
-                    client_ca: files.client_ca.clone(),
-                })?;
+                let tls = ServerTls::load(&files)?;
                 tasks.background.spawn(
                     tls.clone()
                         .reload_when_changed(config.tls.reload_interval, shutdown.clone()),
@@ -141,12 +134,12 @@ impl ExecutionServer {
             Arc::new(SystemClock),
             Arc::new(RandomIds),
             agents.registry,
-            hub_limits(config),
+            config.limits.hub,
         );
         // Before the workers claim anything: claims of the previous process are released.
         hub.store().release_stale_claims(hub.now()).await?;
         let egress = EgressOptions {
-            allow: config.egress_allow.clone(),
+            allow: config.egress.allow.clone(),
             trust: trust.clone(),
             ..EgressOptions::default()
         };
@@ -159,7 +152,7 @@ impl ExecutionServer {
             shutdown.clone(),
         ));
         let workers = tasks.workers.clone();
-        let request_log = config.request_log.map(|scope| {
+        let request_log = config.request_log.record.map(|scope| {
             let (log, backlog) = RequestLog::new(scope, metrics.clone());
             tasks
                 .background
@@ -174,11 +167,14 @@ impl ExecutionServer {
             token_url: identity.token_url.clone(),
             egress,
             limits,
-            rate: RateLimiter::new(config.limits.requests_per_minute, config.limits.burst),
+            rate: RateLimiter::new(
+                config.limits.rate.requests_per_minute,
+                config.limits.rate.burst,
+            ),
             audit: audit(&config.audit, &metrics)?,
             request_log,
             metrics,
-            metrics_public: config.metrics_public,
+            metrics_public: config.metrics.public,
             public_url: config.execution.public_url.clone(),
             always_200: config.execution.always_200,
             batch_limit: config.limits.batch,

@@ -1,5 +1,6 @@
 //! Memory budget shared by many callers: a total, and a share for each caller, so that one of them cannot take all.
 
+use serde::Deserialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -37,11 +38,20 @@ pub enum ShareKey {
 }
 
 /// Maximum part of a total for one caller: 16 is a sixteenth, 1 is all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct Shares {
     /// For one address, of unauthenticated callers.
+    #[serde(
+        rename = "address_share",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub address: usize,
     /// For one principal.
+    #[serde(
+        rename = "principal_share",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub principal: usize,
 }
 

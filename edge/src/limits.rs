@@ -1,27 +1,37 @@
 //! Limits of an HTTP listener: sizes, counts and timeouts. Only the numbers; other modules enforce them.
 
 use crate::budget::{MemoryBudget, Shares};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// Limits of one listener. The defaults suit a server on the open internet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct HttpLimits {
     /// Maximum size of a request body in bytes.
+    #[serde(rename = "body", deserialize_with = "interzone_options::size")]
     pub body_bytes: usize,
     /// Memory budget for the larger request bodies of all requests together. Clones of these limits share it.
+    #[serde(skip)]
     pub body_memory: MemoryBudget,
     /// Memory budget for the larger responses, from when they are written until they are sent.
+    #[serde(skip)]
     pub response_memory: MemoryBudget,
     /// Bytes of small responses that clients have not read yet, and on HTTP/1.1 of the requests behind them. Larger
     /// responses count in `response_memory`.
+    #[serde(skip)]
     pub unread_response_bytes: u64,
     /// Bytes received that belong to no request yet: unfinished handshakes, TLS records and request heads.
+    #[serde(rename = "head_memory", deserialize_with = "interzone_options::size")]
     pub partial_head_bytes: u64,
     /// Maximum share of connections and of requests being received that one caller may have.
+    #[serde(rename = "..shares")]
     pub shares: Shares,
     /// Maximum size of a request head in bytes: the request line and all headers together.
+    #[serde(rename = "headers", deserialize_with = "interzone_options::size")]
     pub header_bytes: usize,
     /// Maximum number of headers of one request.
+    #[serde(skip)]
     pub headers: usize,
     /// Timeout for the TLS handshake, from accepting the connection.
     pub handshake_timeout: Duration,
@@ -32,6 +42,7 @@ pub struct HttpLimits {
     /// `request_timeout`.
     pub body_timeout: Duration,
     /// Minimum rate of a request body in bytes a second, after its first ten seconds.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub min_body_rate: usize,
     /// Time until a handler must have started its response. A watch, once started, has no timeout.
     pub request_timeout: Duration,
@@ -40,18 +51,27 @@ pub struct HttpLimits {
     /// Maximum time that a client may leave sent data unread.
     pub stall_timeout: Duration,
     /// Maximum number of open connections; further ones wait in the accept queue of the operating system.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub connections: usize,
     /// Maximum number of requests that handlers process at the same time, over all connections. A request counts once
     /// its body is received; a response that is being sent, such as a watch, no longer counts.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub requests: usize,
     /// Maximum number of requests whose body is being received, over all connections. Applies separately to
     /// unauthenticated and to authenticated callers.
+    #[serde(
+        rename = "pending_bodies",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub receiving_requests: usize,
     /// Maximum number of concurrent streams on one HTTP/2 connection, watches included.
+    #[serde(skip)]
     pub http2_streams: u32,
     /// Maximum number of open watches of one principal, over all connections.
+    #[serde(rename = "watches", deserialize_with = "interzone_options::positive")]
     pub watches_per_principal: usize,
     /// Interval of HTTP/2 keep-alive pings. A connection that does not answer one within the same time is closed.
+    #[serde(skip)]
     pub http2_ping_interval: Duration,
 }
 

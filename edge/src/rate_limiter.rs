@@ -1,5 +1,6 @@
 //! Rate limiter per key (GCRA) with bounded memory. The caller chooses the keys and the response to a rejection.
 
+use serde::Deserialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +37,26 @@ pub struct RateLimiter {
     now: TimeSource,
     hasher: RandomState,
     shards: Vec<Mutex<HashMap<Box<str>, u64>>>,
+}
+
+/// Limit of requests per client.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimits {
+    /// Requests per minute of one client; 0 means no limit.
+    pub requests_per_minute: u32,
+    /// Requests of one client at once.
+    #[serde(deserialize_with = "interzone_options::positive")]
+    pub burst: u32,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self {
+            requests_per_minute: 0,
+            burst: 60,
+        }
+    }
 }
 
 impl RateLimiter {

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 
 /// A secret in memory. `Debug` and `Display` show `[hidden]`; only [`Secret::expose`] returns the text,
 /// so that every use can be found by that name.
-#[derive(Clone, serde::Deserialize)]
+#[derive(Clone, Default, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 

@@ -15,6 +15,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use traces::set_remote_parent;
@@ -29,7 +30,8 @@ use tracing_subscriber::{Layer, registry};
 const TRACE_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Human-readable text.
     #[default]

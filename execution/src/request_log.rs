@@ -11,6 +11,7 @@ use interzone_jsonrpc::RequestId;
 use interzone_protocol::Dialect;
 use interzone_protocol::acp::Method;
 use interzone_protocol::vocab::{TaskId, Timestamp};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
@@ -30,7 +31,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ID_LEN: usize = 200;
 
 /// Calls to record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub enum RequestLogScope {
     /// Calls between the zones.
     Zone,

@@ -3,36 +3,51 @@
 use crate::error::HubError;
 use crate::offload::HasParts;
 use interzone_protocol::vocab::{ExtraFields, Message, Metadata, Part, VerbatimJson};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// Size and count limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of one message or artifact, contents included: a 25 MB file in base64, plus text.
+    #[serde(skip)]
     pub message_bytes: usize,
     /// Bytes of all messages, or all artifacts, of a task in one read.
+    #[serde(skip)]
     pub task_bytes: usize,
     /// Parts of one message or artifact.
+    #[serde(skip)]
     pub parts: usize,
     /// Messages of one task.
+    #[serde(skip)]
     pub messages: usize,
     /// Artifacts of one task.
+    #[serde(skip)]
     pub artifacts: usize,
     /// Bytes of metadata.
+    #[serde(skip)]
     pub metadata_bytes: usize,
     /// Participants of a stream.
+    #[serde(skip)]
     pub participants: usize,
     /// Push subscriptions of a task.
+    #[serde(skip)]
     pub push_subscriptions: usize,
     /// Patterns of a subscription.
+    #[serde(skip)]
     pub patterns: usize,
     /// Subscriptions of one principal.
+    #[serde(skip)]
     pub subscriptions: usize,
     /// Bytes of a signal.
+    #[serde(skip)]
     pub signal_bytes: usize,
     /// Tasks per page of a list.
+    #[serde(skip)]
     pub page_size: usize,
     /// Maximum number of attempts when a task's node dies, including the first.
+    #[serde(skip)]
     pub attempts: u32,
     /// Idle time after which a stream is closed.
     pub stream_idle_timeout: Duration,

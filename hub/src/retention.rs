@@ -1,9 +1,11 @@
 //! Retention periods of finished data. Nothing grows without bound.
 
+use serde::Deserialize;
 use std::time::Duration;
 
 /// Retention periods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Finished tasks and closed streams with all attached data.
     pub finished: Duration,
@@ -12,14 +14,18 @@ pub struct Retention {
     /// Delivered entries of the outbox and acknowledged signals.
     pub delivered: Duration,
     /// Dead outbox entries and dead signals, which an operator may still replay.
+    #[serde(rename = "dead_letters")]
     pub dead: Duration,
     /// Denied, revoked or expired subscriptions.
     pub ended_subscriptions: Duration,
     /// Signals that were never fetched: they are then dead-lettered and kept as such.
+    #[serde(rename = "unread_signals")]
     pub unfetched: Duration,
     /// Request log entries.
+    #[serde(skip)]
     pub requests: Duration,
     /// Maximum number of request log entries, whatever their age; the newest are kept.
+    #[serde(skip)]
     pub max_requests: u64,
 }
 

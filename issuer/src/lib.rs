@@ -39,6 +39,7 @@ use interzone_edge::clock::Clock;
 use interzone_edge::rate_limiter::RateLimiter;
 use key_ring::{KeyRing, KeyRotation};
 use revocation_list::RevocationList;
+use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,22 +80,36 @@ impl ScopeDefinition {
 }
 
 /// Configuration of an [`Issuer`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct IssuerOptions {
     /// Public URL: scheme, host and port only. It is the `iss` of the tokens.
+    #[serde(skip)]
     pub url: String,
     /// Audiences (`aud`) of the tokens.
+    #[serde(skip)]
     pub audience: Vec<String>,
     /// All scopes that can be granted.
+    #[serde(skip)]
     pub scopes: Vec<ScopeDefinition>,
     /// Token lifetime; 15 minutes by default, a day at most.
+    #[serde(rename = "token_lifetime")]
     pub token_ttl: Duration,
     /// Lifetime of a user's consent; 30 days by default.
+    #[serde(skip)]
     pub consent_ttl: Duration,
     /// Time for which a key signs before the next one takes over; 30 days by default, a day at least.
     pub key_rotation: Duration,
     /// Source of the current time.
+    #[serde(skip)]
     pub clock: Clock,
+}
+
+impl Default for IssuerOptions {
+    /// Default lifetimes, without the URL, audience and scopes that an issuer needs.
+    fn default() -> Self {
+        Self::new("", Vec::new(), Vec::new())
+    }
 }
 
 impl IssuerOptions {

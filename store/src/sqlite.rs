@@ -50,6 +50,7 @@ use open::OpenDatabase;
 use readers::Readers;
 use retry::RetryBackoff;
 use rusqlite::Connection;
+use serde::Deserialize;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,23 +63,31 @@ use writer::WriterHandle;
 const HINT_CHANNEL_CAPACITY: usize = 4096;
 
 /// Options of the SQLite store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SqliteOptions {
     /// Integrity check of the complete file before it is used.
+    #[serde(skip)]
     pub integrity_check: IntegrityCheck,
     /// Number of reader threads.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub readers: usize,
     /// Page cache of the writer, in bytes.
+    #[serde(skip)]
     pub writer_cache: usize,
     /// Page cache of each reader, in bytes.
+    #[serde(skip)]
     pub reader_cache: usize,
     /// Size limit of the cache of recently read tasks, in bytes; usually about half of it is in use.
     /// Zero disables it.
+    #[serde(skip)]
     pub task_cache: usize,
     /// SQLite busy timeout: how long to wait for another program that has the file locked, for example to copy it.
+    #[serde(skip)]
     pub busy_timeout: Duration,
     /// Lock timeout: maximum wait for another Interzone process that has the store open, for example a command that
     /// creates its tables. Zero does not wait.
+    #[serde(skip)]
     pub lock_wait: Duration,
 }
 
@@ -86,7 +95,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             integrity_check: IntegrityCheck::AfterCrash,
-            readers: 4,
+            readers: 2,
             writer_cache: 32 << 20,
             reader_cache: 8 << 20,
             task_cache: 16 << 20,

@@ -12,6 +12,7 @@ use interzone_edge::audit::Audit;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -20,18 +21,23 @@ use tokio_util::sync::CancellationToken;
 pub type DependencyCheck = Arc<dyn Fn() -> Option<&'static str> + Send + Sync>;
 
 /// Options for processing questions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct AskOptions {
     /// Maximum thread messages sent as context.
     pub context_messages: usize,
     /// Limits for attachments.
+    #[serde(skip)]
     pub files: FileLimits,
     /// Memory for the attachments of all questions in progress, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub file_memory: u64,
     /// Maximum time to answer a question, from when it was received.
+    #[serde(rename = "answer_timeout")]
     pub budget: Duration,
     /// Maximum attempts if the Execution Zone or Slack is unreachable; then the asker is notified. A delay requested by
     /// Slack does not count as an attempt; `budget` limits it.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub attempts: u32,
     /// True if the Execution Zone receives the real bot token. If false, it receives a random placeholder.
     pub forward_bot_token: bool,

@@ -41,6 +41,7 @@ use features::FeatureCache;
 use interzone_client::Client;
 use interzone_hub::Hub;
 use ports::ReplyStore;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,9 +49,11 @@ use std::time::Duration;
 const RECORD_TTL: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// Display options of replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct ReplyOptions {
     /// True if the reply is updated while the agent produces text.
+    #[serde(rename = "live_updates")]
     pub live: bool,
     /// Delay before a stop button is offered.
     pub stop_button_delay: Duration,

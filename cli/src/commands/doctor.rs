@@ -68,14 +68,14 @@ impl Doctor {
             Err(error) => return report.fail(NAME, error.to_string(), "fix the configuration"),
         };
         report.pass(NAME, self.config.to_string_lossy());
-        files::server_certificate(config.tls.server.as_ref(), report);
+        files::server_certificate(config.tls.server().as_ref(), report);
         zone_checks::store(&config.store, report).await;
         zone_checks::agents(&config, report);
         match HttpProbe::new(&config.tls.trust) {
             Err(error) => report.fail("network", error.to_string(), "fix [tls] trust"),
             Ok(wire) => {
                 zone_checks::issuer(&config, &wire, report).await;
-                if config.tls.server.is_some() {
+                if config.tls.server().is_some() {
                     let public = &config.execution.public_url;
                     zone_checks::this_zone(public, "execution", &wire, report).await;
                 }
@@ -90,7 +90,7 @@ impl Doctor {
             Err(error) => return report.fail(NAME, error.to_string(), "fix the configuration"),
         };
         report.pass(NAME, self.config.to_string_lossy());
-        files::server_certificate(config.tls.server.as_ref(), report);
+        files::server_certificate(config.tls.server().as_ref(), report);
         zone_checks::store(&config.store, report).await;
         match HttpProbe::new(&config.tls.trust) {
             Err(error) => report.fail("network", error.to_string(), "fix [tls] trust"),

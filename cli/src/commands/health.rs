@@ -87,7 +87,7 @@ impl Health {
         let mut endpoints = Vec::new();
         if outline.execution {
             let config = Config::load(&self.config)?;
-            endpoints.push(match &config.tls.server {
+            endpoints.push(match config.tls.server() {
                 Some(files) => ZoneEndpoint {
                     name: "execution",
                     url: format!("https://{}/{path}", local_address(config.execution.listen)),
@@ -102,7 +102,7 @@ impl Health {
         }
         if outline.verification {
             let config = VerificationZoneConfig::load(&self.config)?;
-            let files = config.tls.server.as_ref();
+            let files = config.tls.server();
             endpoints.push(ZoneEndpoint {
                 name: "verification",
                 url: format!(

@@ -1,4 +1,4 @@
-//! One layer of configuration with the source of every value, and the merging of layers. The keys are
+//! The values of a configuration with their sources: those of the file, overridden by the environment. The keys are
 //! interpreted elsewhere.
 
 use super::error::{ConfigError, ConfigErrorKind};
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
-    /// The compiled-in defaults.
+    /// Neither the file nor the environment.
     Default,
     /// Line of the file.
     Line(usize),
@@ -56,41 +56,19 @@ impl Value {
     }
 }
 
-/// Parses a layer from TOML. `place` maps a line to its source.
-pub(super) fn parse(
-    text: &str,
-    place: impl Fn(usize) -> ValueSource,
-) -> Result<Table, ConfigError> {
+/// Parses a configuration file.
+pub(super) fn parse(text: &str) -> Result<Table, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map(|span| line_number(text, span.start));
         ConfigError::new(
             "",
-            line.map_or(ValueSource::Default, &place),
+            line.map_or(ValueSource::Default, ValueSource::Line),
             ConfigErrorKind::Syntax(error.message().to_owned()),
         )
     })?;
     Ok(convert_table(table.get_ref(), &|at| {
-        place(line_number(text, at))
+        ValueSource::Line(line_number(text, at))
     }))
-}
-
-/// Merges `over` into `under`: tables are merged, all other values are replaced.
-pub(super) fn merge(under: &mut Table, over: Table) {
-    for (key, node) in over {
-        match (under.get_mut(&key).map(|node| &mut node.value), node.value) {
-            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
-            (_, value) => {
-                let place = node.source;
-                under.insert(
-                    key,
-                    Node {
-                        value,
-                        source: place,
-                    },
-                );
-            }
-        }
-    }
 }
 
 /// Sets the value of an environment variable at `path`.

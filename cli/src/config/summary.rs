@@ -47,18 +47,13 @@ impl ConfigSummary {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self, ConfigError> {
-        let MergedConfig {
-            table,
-            file_sections: written,
-        } = MergedConfig::read(text, variables)?;
-        let has_section =
-            |names: &[&str]| written.iter().any(|name| names.contains(&name.as_str()));
-        let verification = has_section(&VERIFICATION_SECTIONS);
+        let merged = MergedConfig::read(text, variables)?;
+        let verification = merged.has_section(&VERIFICATION_SECTIONS);
         let mut files = Vec::new();
-        collect_files(&table, "", folder, &mut files);
+        collect_files(&merged.table, "", folder, &mut files);
         Ok(Self {
             // An Execution Zone needs no section of its own: a certificate is enough.
-            execution: has_section(&EXECUTION_SECTIONS) || !verification,
+            execution: merged.has_section(&EXECUTION_SECTIONS) || !verification,
             verification,
             files,
         })

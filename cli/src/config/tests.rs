@@ -1,11 +1,10 @@
 //! Tests of the configuration reader: valid files, and the error message for each mistake.
 
-mod verification;
+pub(crate) mod verification;
 
 use super::{AgentKind, Config, DEFAULT_CONFIG, PeerCredentials, ProviderConfig, StoreUrl};
 use insta::assert_snapshot;
-use interzone_execution::files::{FileRules, InputRules};
-use interzone_hub::Retention;
+use interzone_edge::clock::Clock;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ fn root() -> PathBuf {
 #[test]
 fn minimal_config_is_accepted() {
     let config = read(MINIMAL_CONFIG, &[]).unwrap();
-    let server = config.tls.server.as_ref().unwrap();
+    let server = config.tls.server().unwrap();
     assert_eq!(server.cert, Path::new("/etc/interzone/cert.pem"));
     assert_eq!(
         config.execution.public_url.as_str(),
@@ -38,7 +37,7 @@ fn minimal_config_is_accepted() {
     assert_eq!(config.oauth.audience, ["https://localhost:8443"]);
     assert_eq!(config.oauth.issuer, None);
     assert_eq!(config.default_agent, "demo");
-    assert_eq!(config.limits.body, 40 << 20);
+    assert_eq!(config.limits.http.body_bytes, 40 << 20);
     let StoreUrl::Sqlite(path) = &config.store.url else {
         panic!("the default is SQLite");
     };
@@ -81,22 +80,21 @@ fn example_file_sets_all_values() {
         Some("http://127.0.0.1:9400/jwks.json")
     );
     assert_eq!(config.oauth.audience, ["https://acp.test"]);
-    assert_eq!(config.egress_allow, ["127.0.0.1:9955"]);
+    assert_eq!(config.egress.allow, ["127.0.0.1:9955"]);
     assert!(config.webhooks.secret.unwrap().ct_eq("s3cret"));
     assert_eq!(config.limits.batch, 1000);
-    assert_eq!(config.limits.requests_per_minute, 0);
+    assert_eq!(config.limits.rate.requests_per_minute, 0);
     assert_eq!(config.default_agent, "worker");
     assert_eq!(config.agents.len(), 2);
     let AgentKind::Command(command) = &config.agents[1].kind else {
         panic!("the second agent is a command");
     };
     assert_eq!(command.command, ["python3", "agent.py"]);
-    assert_eq!(command.cwd, Path::new(FOLDER));
+    assert_eq!(command.cwd.as_deref(), Some(Path::new(FOLDER)));
 }
 
-#[test]
-fn default_config_contains_only_known_keys() {
-    // Commented keys are valid too: with all of them enabled, no key is unknown.
+/// Returns `config.default.toml` with its commented keys enabled, which are those without a default.
+pub(crate) fn all_keys() -> String {
     let mut all = String::new();
     for line in DEFAULT_CONFIG.lines() {
         let key = line.strip_prefix("# ").filter(|line| {
@@ -108,7 +106,27 @@ fn default_config_contains_only_known_keys() {
         writeln!(all, "{}", key.unwrap_or(line)).unwrap();
     }
     assert_ne!(all, DEFAULT_CONFIG);
-    read(&all, &[]).unwrap();
+    all
+}
+
+#[test]
+fn default_config_contains_only_known_keys() {
+    read(&all_keys(), &[]).unwrap();
+}
+
+#[test]
+fn default_config_shows_the_defaults_of_the_options() {
+    let clock = Clock::system();
+    let defaults = |text: &str| {
+        let mut config = read(text, &[]).unwrap();
+        // Random by default.
+        config.work.workers.node = "node".to_owned();
+        config.issuer.clock = clock.clone();
+        config.files.allow.sort();
+        format!("{config:#?}")
+    };
+    let text = DEFAULT_CONFIG.replacen("[tls]\n", MINIMAL_CONFIG, 1);
+    assert_eq!(defaults(&text), defaults(MINIMAL_CONFIG));
 }
 
 #[test]
@@ -126,12 +144,12 @@ fn environment_overrides_file() {
         ],
     )
     .unwrap();
-    assert_eq!(config.limits.body, 2 << 20);
+    assert_eq!(config.limits.http.body_bytes, 2 << 20);
     assert_eq!(config.limits.batch, 7);
     assert!(config.execution.always_200);
-    assert_eq!(config.egress_allow, ["127.0.0.1:1", "localhost:2"]);
+    assert_eq!(config.egress.allow, ["127.0.0.1:1", "localhost:2"]);
     assert!(config.webhooks.secret.unwrap().ct_eq("s"));
-    assert_eq!(config.work.turn_timeout.as_secs(), 300);
+    assert_eq!(config.work.workers.turn_timeout.as_secs(), 300);
 }
 
 #[test]
@@ -149,8 +167,7 @@ fn llm_and_remote_examples_set_all_values() {
     let config = read(&text, &[]).unwrap();
     assert_eq!(config.default_agent, "model");
     assert_eq!(config.files.per_reply, 2);
-    let channels = [("C0SUPPORT".to_owned(), "local".to_owned())];
-    assert_eq!(config.execution.channels, channels);
+    assert_eq!(config.execution.channels["C0SUPPORT"], "local");
     let AgentKind::Llm(model) = &config.agents[0].kind else {
         panic!("the first agent is a model");
     };
@@ -172,20 +189,10 @@ fn llm_and_remote_examples_set_all_values() {
         panic!("the first agent is a peer");
     };
     assert_eq!(peer.assign_to.as_deref(), Some("model"));
-    assert!(matches!(&peer.credentials, PeerCredentials::Client { id, .. } if id == "front"));
-}
-
-#[test]
-fn default_config_matches_built_in_file_rules() {
-    let config = read(MINIMAL_CONFIG, &[]).unwrap();
-    let mut built_in = FileRules::default();
-    let mut configured = config.files.clone();
-    built_in.allow.sort();
-    configured.allow.sort();
-    assert_eq!(configured, built_in);
-    assert_eq!(config.attachments, InputRules::default());
-    assert_eq!(config.retention, Retention::default());
-    assert_eq!(config.execution.sync_budget.as_secs(), 20);
+    assert!(matches!(
+        peer.credentials(),
+        Ok(PeerCredentials::Client { id: "front", .. })
+    ));
 }
 
 #[test]
@@ -201,23 +208,23 @@ fn model_key_file_is_read_and_never_printed() {
     let AgentKind::Llm(model) = &config.agents[0].kind else {
         panic!("the agent is a model");
     };
-    let secret = model.key.as_ref().unwrap().secret.as_ref().unwrap();
+    let secret = model.key.as_ref().unwrap().secret().unwrap();
     assert!(secret.ct_eq("hunter2"));
-    assert_eq!(model.system_prompt.as_deref(), Some("Be brief."));
+    assert_eq!(model.system.as_deref(), Some("Be brief."));
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
 #[test]
 fn agentcore_needs_no_certificate() {
     let config = read("[agentcore]\nenabled = true\n", &[]).unwrap();
-    assert!(config.agentcore.enabled && config.tls.server.is_none());
+    assert!(config.agentcore.enabled && config.tls.server().is_none());
     assert_eq!(config.agentcore.listen.port(), 8080);
     let variables = [("INTERZONE__AGENTCORE__ENABLED", "true")];
     assert!(
         read(MINIMAL_CONFIG, &variables)
             .unwrap()
             .tls
-            .server
+            .server()
             .is_some()
     );
     let half = "[agentcore]\nenabled = true\n[tls]\ncert = \"cert.pem\"\n";

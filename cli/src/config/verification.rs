@@ -1,21 +1,22 @@
-//! Configuration of a Verification Zone: the shared sections and `[verification]`. `[slack]` and `[policy]`
-//! are in `slack`.
+//! Configuration of a Verification Zone: the shared sections, `[verification]`, `[slack]` and `[policy]`.
 
+use super::check::Checker;
+use super::deserializer::{read, read_section};
 use super::error::{ConfigError, ConfigErrorKind};
-use super::layer::{Table, ValueSource};
-use super::section::{ConfigValue, Section};
-use super::slack::{PolicyConfig, SlackConfig};
-use super::url::secure_url;
-use super::zone::{
-    DEFAULT_MISSING, public_url, required_count, required_duration, required_number, required_size,
+use super::layer::ValueSource;
+use super::sections::{
+    AuditConfig, LimitsConfig, LogConfig, MetricsConfig, StoreConfig, TlsConfig,
 };
-use super::{
-    AuditConfig, EXECUTION_SECTIONS, LimitsConfig, LogConfig, MergedConfig, StoreConfig, TlsConfig,
-    VERIFICATION_SECTIONS, open, variables, zone,
-};
+use super::values::{self, constant_url};
+use super::{EXECUTION_SECTIONS, MergedConfig, VERIFICATION_SECTIONS, open, secrets, variables};
 use interzone_edge::Secret;
 use interzone_hub::Retention;
-use std::net::SocketAddr;
+use interzone_options::positive;
+use interzone_verification::workers::WorkerOptions;
+use interzone_verification::{AskOptions, ReplyOptions};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 use url::Url;
@@ -23,7 +24,8 @@ use url::Url;
 type Result<T> = std::result::Result<T, ConfigError>;
 
 /// Checked configuration of a Verification Zone.
-#[derive(Debug)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct VerificationZoneConfig {
     pub(crate) store: StoreConfig,
     pub(crate) tls: TlsConfig,
@@ -33,8 +35,7 @@ pub(crate) struct VerificationZoneConfig {
     pub(crate) limits: LimitsConfig,
     pub(crate) retention: Retention,
     pub(crate) log: LogConfig,
-    /// `/metrics` needs no token.
-    pub(crate) metrics_public: bool,
+    pub(crate) metrics: MetricsConfig,
     pub(crate) audit: AuditConfig,
 }
 
@@ -63,10 +64,7 @@ impl VerificationZoneConfig {
             .into_iter()
             .flatten()
         {
-            if url.port() == Some(0) {
-                // Fails only for URLs without a host, and these have a host.
-                let _ = url.set_port(Some(port));
-            }
+            values::resolve_port(url, port);
         }
     }
 
@@ -79,25 +77,21 @@ impl VerificationZoneConfig {
         variables: impl IntoIterator<Item = (String, String)>,
         folder: &Path,
     ) -> Result<Self> {
-        let mut root = Section::root(merge_layers(text, variables)?, folder);
-        root.ignore(&EXECUTION_SECTIONS);
-        let mut metrics = root.section("metrics")?;
-        let metrics_public = metrics.flag("public")?.unwrap_or(false);
-        metrics.finish()?;
-        let verification = VerificationConfig::read(root.section("verification")?)?;
-        let config = Self {
-            store: StoreConfig::read(root.section("store")?, folder)?,
-            tls: TlsConfig::read(root.section("tls")?, folder, true)?,
-            slack: SlackConfig::read(root.section("slack")?, &verification)?,
-            verification,
-            policy: PolicyConfig::read(root.section("policy")?)?,
-            limits: LimitsConfig::read(root.section("limits")?)?,
-            retention: zone::retention(root.section("retention")?)?,
-            log: LogConfig::read(root.section("log")?)?,
-            metrics_public,
-            audit: AuditConfig::read(root.section("audit")?)?,
-        };
-        root.finish()?;
+        let merged = merge_layers(text, variables)?;
+        let mut config: Self = read(&merged.table, folder, &EXECUTION_SECTIONS)?;
+        let checker = Checker(&merged.table);
+        config.store.resolve(folder);
+        config.tls.check(true, &checker)?;
+        let zone = &mut config.verification;
+        if zone.oauth.client_secret.is_none() {
+            return Err(checker.missing(
+                "verification.oauth.client_secret_file",
+                "the Execution Zone requires it; create it there with \
+                 `interzone client add --id verification --secret-file FILE verification`",
+            ));
+        }
+        values::resolve_port(&mut zone.public_url, zone.listen.port());
+        config.slack.check(&config.verification, &checker)?;
         Ok(config)
     }
 }
@@ -110,9 +104,9 @@ impl PolicyConfig {
     /// The file cannot be read, or that section contains an invalid setting.
     pub(crate) fn load(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
-        let policy = merge_layers(&text, variables())
-            .and_then(|table| Self::read(Section::root(table, folder).section("policy")?));
-        policy.map_err(|error| error.in_file(file.to_owned()))
+        merge_layers(&text, variables())
+            .and_then(|merged| read_section(&merged.table, folder, "policy"))
+            .map_err(|error| error.in_file(file.to_owned()))
     }
 }
 
@@ -123,9 +117,9 @@ impl StoreConfig {
     /// The file cannot be read, or that section contains an invalid setting.
     pub(crate) fn load_for_verification(file: &Path) -> Result<Self> {
         let (text, folder) = open(file)?;
-        let store = merge_layers(&text, variables())
-            .and_then(|table| Self::read(Section::root(table, folder).section("store")?, folder));
-        store.map_err(|error| error.in_file(file.to_owned()))
+        merge_layers(&text, variables())
+            .and_then(|merged| Self::from_merged(&merged, folder))
+            .map_err(|error| error.in_file(file.to_owned()))
     }
 }
 
@@ -133,143 +127,318 @@ impl StoreConfig {
 fn merge_layers(
     text: &str,
     variables: impl IntoIterator<Item = (String, String)>,
-) -> Result<Table> {
-    let MergedConfig {
-        table,
-        file_sections: written,
-    } = MergedConfig::read(text, variables)?;
-    let is_verification_section = |name: &String| VERIFICATION_SECTIONS.contains(&name.as_str());
-    if written.iter().any(is_verification_section) {
-        return Ok(table);
+) -> Result<MergedConfig> {
+    let merged = MergedConfig::read(text, variables)?;
+    if merged.has_section(&VERIFICATION_SECTIONS) {
+        return Ok(merged);
     }
     Err(ConfigError::new(
         "verification",
         ValueSource::Default,
         ConfigErrorKind::Missing(
             "this file does not configure a Verification Zone; add [verification], [slack] and [policy] \
-             (see docs/slack.md), or run `interzone serve execution`",
+             (see docs/slack.md), or run `interzone serve execution`"
+                .to_owned(),
         ),
     ))
 }
 
 /// `[verification]`.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct VerificationConfig {
+    #[serde(deserialize_with = "values::address")]
     pub(crate) listen: SocketAddr,
-    /// URL that Slack and browsers use.
+    /// URL that Slack and browsers use. Port 0 is replaced by the port that is listened on.
+    #[serde(deserialize_with = "values::public_url")]
     pub(crate) public_url: Url,
     /// URL of the Execution Zone.
+    #[serde(deserialize_with = "values::secure_url")]
     pub(crate) execution_url: Url,
     /// OAuth2 client for the Execution Zone.
     pub(crate) oauth: ZoneOAuthConfig,
     pub(crate) language: MessageLanguage,
-    /// Forward the real bot token instead of a placeholder.
-    pub(crate) forward_bot_token: bool,
-    /// Time limit of an answer, in total.
-    pub(crate) answer_timeout: Duration,
+    #[serde(rename = "..ask")]
+    pub(crate) ask: AskOptions,
     /// Maximum characters of one question.
+    #[serde(deserialize_with = "positive")]
     pub(crate) input_chars: usize,
-    /// Number of earlier thread messages sent with a question.
-    pub(crate) context_messages: usize,
     /// Questions processed at once.
+    #[serde(deserialize_with = "positive")]
     pub(crate) concurrency: usize,
-    /// Memory for files in transfer, in bytes.
-    pub(crate) file_memory: usize,
-    /// Attempts per question while the Execution Zone or Slack is unavailable.
-    pub(crate) attempts: u32,
     pub(crate) shutdown_grace: Duration,
+    #[serde(deserialize_with = "values::threads")]
     pub(crate) threads: Option<usize>,
 }
 
+impl Default for VerificationConfig {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8444).into(),
+            public_url: constant_url("https://localhost:0"),
+            execution_url: constant_url("https://localhost:8443"),
+            oauth: ZoneOAuthConfig::default(),
+            language: MessageLanguage::Auto,
+            ask: AskOptions::default(),
+            input_chars: 4000,
+            concurrency: WorkerOptions::default().asks.concurrency,
+            shutdown_grace: Duration::from_secs(30),
+            threads: None,
+        }
+    }
+}
+
 /// Language of our own messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum MessageLanguage {
-    /// The setting of each user.
-    Auto,
     Ja,
     En,
+    /// The setting of each user.
+    Auto,
 }
 
 /// OAuth2 client at the Execution Zone's issuer.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct ZoneOAuthConfig {
     /// Default: from the zone's metadata.
+    #[serde(deserialize_with = "values::secure_url")]
     pub(crate) token_url: Option<Url>,
     pub(crate) client_id: String,
-    pub(crate) client_secret: Secret,
+    /// Always set in a checked configuration.
+    #[serde(rename = "..client_secret", deserialize_with = "secrets::external")]
+    pub(crate) client_secret: Option<Secret>,
 }
 
-impl VerificationConfig {
-    fn read(mut section: Section<'_>) -> Result<Self> {
-        let listen = section.parsed("listen", "an address and a port, as in \"127.0.0.1:8444\"")?;
-        let Some(ConfigValue { value: listen, .. }) = listen else {
-            return Err(section.missing("listen", DEFAULT_MISSING));
-        };
-        let listen: SocketAddr = listen;
-        let public_url = match section.text("public_url")? {
-            Some(found) => public_url(&found)?,
-            None => Url::parse(&format!("https://localhost:{}", listen.port()))
-                .map_err(|_| section.missing("public_url", "write the URL that Slack uses"))?,
-        };
-        let execution_url = match section.text("execution_url")? {
-            Some(found) => secure_url(&found, "an Execution Zone")?,
-            None => return Err(section.missing("execution_url", DEFAULT_MISSING)),
-        };
-        let language = match section.text("language")? {
-            None => return Err(section.missing("language", DEFAULT_MISSING)),
-            Some(found) => match found.value.as_str() {
-                "auto" => MessageLanguage::Auto,
-                "ja" => MessageLanguage::Ja,
-                "en" => MessageLanguage::En,
-                _ => return Err(found.refuse("write \"ja\", \"en\" or \"auto\"")),
-            },
-        };
-        let threads = section.number("threads", 0)?.unwrap_or(0);
-        let config = Self {
-            listen,
-            public_url,
-            execution_url,
-            oauth: ZoneOAuthConfig::read(section.section("oauth")?)?,
-            language,
-            forward_bot_token: section.flag("forward_bot_token")?.unwrap_or(false),
-            answer_timeout: required_duration(&mut section, "answer_timeout")?,
-            input_chars: required_count(&mut section, "input_chars", 1)?,
-            context_messages: required_count(&mut section, "context_messages", 0)?,
-            concurrency: required_count(&mut section, "concurrency", 1)?,
-            file_memory: required_size(&mut section, "file_memory")?,
-            attempts: required_number(&mut section, "attempts", 1)?,
-            shutdown_grace: required_duration(&mut section, "shutdown_grace")?,
-            threads: usize::try_from(threads).ok().filter(|threads| *threads > 0),
-        };
-        section.finish()?;
-        Ok(config)
+impl Default for ZoneOAuthConfig {
+    fn default() -> Self {
+        Self {
+            token_url: None,
+            client_id: "verification".to_owned(),
+            client_secret: None,
+        }
     }
 }
 
-impl ZoneOAuthConfig {
-    fn read(mut section: Section<'_>) -> Result<Self> {
-        let token_url = match section.text("token_url")? {
-            Some(found) => Some(secure_url(&found, "an issuer")?),
-            None => None,
+/// `[slack]`: connection and credentials.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SlackConfig {
+    pub(crate) mode: SlackMode,
+    #[serde(deserialize_with = "api_url")]
+    pub(crate) api_url: Url,
+    /// Verifies that requests come from Slack. Without it, no events are accepted over HTTP.
+    #[serde(rename = "..signing_secret", deserialize_with = "secrets::external")]
+    pub(crate) signing_secret: Option<Secret>,
+    /// Token of the one workspace that did not install the app through `/slack/install`.
+    #[serde(rename = "..bot_token", deserialize_with = "secrets::external")]
+    pub(crate) bot_token: Option<Secret>,
+    /// App-level token for Socket Mode.
+    #[serde(rename = "..app_token", deserialize_with = "secrets::external")]
+    pub(crate) app_token: Option<Secret>,
+    #[serde(deserialize_with = "channel_ids")]
+    pub(crate) auto_reply_channels: Vec<String>,
+    pub(crate) follow_threads: bool,
+    #[serde(rename = "..reply")]
+    pub(crate) reply: ReplyOptions,
+    /// Client id of an app that workspaces install through `/slack/install`.
+    client_id: Option<String>,
+    #[serde(rename = "..client_secret", deserialize_with = "secrets::external")]
+    client_secret: Option<Secret>,
+    #[serde(rename = "..token_key", deserialize_with = "secrets::external")]
+    token_key: Option<Secret>,
+    #[serde(deserialize_with = "values::public_url")]
+    redirect_url: Option<Url>,
+    /// The keys from `client_id`, once they are checked.
+    #[serde(skip)]
+    pub(crate) install: Option<InstallConfig>,
+}
+
+impl Default for SlackConfig {
+    fn default() -> Self {
+        Self {
+            mode: SlackMode::Events,
+            api_url: constant_url("https://slack.com/api/"),
+            signing_secret: None,
+            bot_token: None,
+            app_token: None,
+            auto_reply_channels: Vec::new(),
+            follow_threads: false,
+            reply: ReplyOptions::default(),
+            client_id: None,
+            client_secret: None,
+            token_key: None,
+            redirect_url: None,
+            install: None,
+        }
+    }
+}
+
+/// Transport of Slack events.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SlackMode {
+    /// Events API: Slack sends HTTP requests to us.
+    Events,
+    /// Socket Mode: we open a WebSocket to Slack.
+    Socket,
+}
+
+/// OAuth installation of the app in other workspaces.
+#[derive(Debug)]
+pub(crate) struct InstallConfig {
+    pub(crate) client_id: String,
+    pub(crate) client_secret: Secret,
+    /// Encrypts the stored workspace tokens.
+    pub(crate) token_key: Secret,
+    /// URL that Slack redirects the browser to after the installation.
+    pub(crate) redirect_url: Url,
+}
+
+impl SlackConfig {
+    fn check(&mut self, zone: &VerificationConfig, checker: &Checker<'_>) -> Result<()> {
+        if self.mode == SlackMode::Events && self.signing_secret.is_none() {
+            return Err(checker.missing(
+                "slack.signing_secret_file",
+                "it verifies requests from Slack; find it in the app settings under Basic \
+                 Information, Signing Secret",
+            ));
+        }
+        if self.mode == SlackMode::Socket && self.app_token.is_none() {
+            return Err(checker.missing(
+                "slack.app_token_file",
+                "Socket Mode needs an app-level token with connections:write; create it in the app \
+                 settings under Basic Information, App-Level Tokens",
+            ));
+        }
+        self.install = self.check_install(zone, checker)?;
+        if self.bot_token.is_none() && self.install.is_none() {
+            return Err(checker.missing(
+                "slack.bot_token_file",
+                "replies need it; find it in the app settings under OAuth & Permissions. An app \
+                 that workspaces install themselves needs `client_id` instead",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_install(
+        &mut self,
+        zone: &VerificationConfig,
+        checker: &Checker<'_>,
+    ) -> Result<Option<InstallConfig>> {
+        let (client_secret, token_key) = (self.client_secret.take(), self.token_key.take());
+        let Some(client_id) = self.client_id.take() else {
+            if self.redirect_url.is_some() {
+                return Err(checker.refuse(
+                    "slack.redirect_url",
+                    "only used with `client_id`, for apps that workspaces install",
+                ));
+            }
+            return match client_secret.or(token_key) {
+                Some(_) => {
+                    Err(checker.missing("slack.client_id", "the secret cannot be used without it"))
+                }
+                None => Ok(None),
+            };
         };
-        let Some(client_id) = section.text("client_id")? else {
-            return Err(section.missing("client_id", DEFAULT_MISSING));
-        };
-        let secret =
-            section.external_secret("client_secret", "client_secret_file", "client_secret_env")?;
-        let Some(client_secret) = secret else {
-            return Err(section.missing(
-                "client_secret_file",
-                "the Execution Zone requires it; create it there with \
-                 `interzone client add --id verification --secret-file FILE verification`",
+        let Some(client_secret) = client_secret else {
+            return Err(checker.missing(
+                "slack.client_secret_file",
+                "find it in the app settings under Basic Information, next to the client id",
             ));
         };
-        let config = Self {
-            token_url,
-            client_id: client_id.value,
-            client_secret,
+        let Some(token_key) = token_key else {
+            return Err(checker.missing(
+                "slack.token_key_file",
+                "workspace tokens are stored encrypted; create a key with `openssl rand -base64 32`",
+            ));
         };
-        section.finish()?;
-        Ok(config)
+        let redirect_url = self.redirect_url.take().unwrap_or_else(|| {
+            let mut url = zone.public_url.clone();
+            let path = url.path().trim_end_matches('/').to_owned();
+            url.set_path(&format!("{path}/slack/oauth_redirect"));
+            url
+        });
+        Ok(Some(InstallConfig {
+            client_id,
+            client_secret,
+            token_key,
+            redirect_url,
+        }))
     }
+}
+
+/// `[policy]`: who may ask questions. An empty list allows no one.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PolicyConfig {
+    #[serde(deserialize_with = "team_ids")]
+    pub(crate) teams: Vec<String>,
+    #[serde(deserialize_with = "channel_ids_or_any")]
+    pub(crate) channels: Vec<String>,
+    #[serde(deserialize_with = "user_ids")]
+    pub(crate) users: Vec<String>,
+    /// Limit per user; 0 means no limit.
+    pub(crate) requests_per_minute: u32,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self {
+            teams: Vec::new(),
+            channels: Vec::new(),
+            users: Vec::new(),
+            requests_per_minute: 10,
+        }
+    }
+}
+
+/// Deserializes Slack's API URL. Method names are appended to it.
+fn api_url<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Url, D::Error> {
+    let mut url: Url = values::base_url(deserializer)?;
+    if !url.path().ends_with('/') {
+        let path = format!("{}/", url.path());
+        url.set_path(&path);
+    }
+    Ok(url)
+}
+
+type Ids<E> = std::result::Result<Vec<String>, E>;
+
+fn team_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Ids<D::Error> {
+    slack_ids(deserializer, "T0123ABCD", true)
+}
+
+fn user_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Ids<D::Error> {
+    slack_ids(deserializer, "U0123ABCD", true)
+}
+
+fn channel_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Ids<D::Error> {
+    slack_ids(deserializer, "C0123ABCD", false)
+}
+
+fn channel_ids_or_any<'de, D: Deserializer<'de>>(deserializer: D) -> Ids<D::Error> {
+    slack_ids(deserializer, "C0123ABCD", true)
+}
+
+/// Deserializes a list of Slack ids; `*` (all) is accepted if `allow_any`.
+fn slack_ids<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    example: &str,
+    allow_any: bool,
+) -> Ids<D::Error> {
+    let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+    let is_id = |id: &String| {
+        (allow_any && id == "*") || ((1..=32).contains(&id.len()) && id.chars().all(plain))
+    };
+    let ids = Vec::<String>::deserialize(deserializer)?;
+    if ids.iter().all(is_id) {
+        return Ok(ids);
+    }
+    let or = if allow_any { ", or \"*\" for all" } else { "" };
+    Err(D::Error::custom(format!(
+        "write Slack ids, as in \"{example}\"{or}"
+    )))
 }

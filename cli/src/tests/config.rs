@@ -3,79 +3,39 @@
 
 use super::tables::{capitalize, cell_text, code, page_header, table};
 use super::{assert_current, read_text};
+use crate::config::deserializer::recorder;
+use crate::config::tests::{self as execution, verification};
 use crate::config::{
     AgentKind, Config, EXECUTION_SECTIONS, ProviderConfig, VERIFICATION_SECTIONS,
-    VerificationZoneConfig, key_recorder, parse_duration,
+    VerificationZoneConfig, parse_duration,
 };
 use interzone_edge::tls::install_provider;
 use interzone_execution::agents::{CommandOptions, LlmOptions, LlmProvider, RemoteDialect};
 use interzone_execution::files::FileReader;
 use interzone_protocol::vocab::AgentId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use url::Url;
 
-/// An Execution Zone with every optional section, and an agent of every kind.
-const EXECUTION: &str = r#"
+/// Agents without optional keys.
+const AGENTS: &str = r#"
 [tls]
 cert = "cert.pem"
 key = "key.pem"
-[oauth]
-issuer = "https://login.example.com/"
-audience = "https://agents.example.com"
-[oauth.introspection]
-url = "https://login.example.com/introspect"
-client_id = "interzone"
-secret = "s"
-[[agents]]
-id = "demo"
-kind = "demo"
-[[agents]]
-id = "command"
-kind = "command"
-command = ["true"]
-[[agents.skills]]
-id = "a"
 [[agents]]
 id = "openai"
 kind = "llm"
 provider = "openai"
 model = "m"
 [[agents]]
-id = "anthropic"
-kind = "llm"
-provider = "anthropic"
-model = "m"
-[[agents]]
-id = "bedrock"
-kind = "llm"
-provider = "bedrock"
-model = "m"
-region = "eu-central-1"
-[[agents]]
 id = "peer"
 kind = "remote"
 url = "https://agents.example.com"
-[[agents]]
-id = "cloud"
-kind = "remote"
-runtime = "arn:aws:bedrock-agentcore:eu-west-1:123456789012:runtime/zone-abc"
 "#;
 
-/// Kinds of the agents above, in order.
-const KINDS: [&str; 7] = ["demo", "command", "llm", "llm", "llm", "remote", "remote"];
-
-const VERIFICATION: &str = r#"
-[tls]
-cert = "cert.pem"
-key = "key.pem"
-[verification.oauth]
-client_secret_file = "secret.txt"
-[slack]
-signing_secret_file = "secret.txt"
-bot_token_file = "secret.txt"
-"#;
+/// Kinds of the agents in `config.default.toml`, in order.
+const KINDS: [&str; 6] = ["demo", "command", "llm", "llm", "remote", "remote"];
 
 /// A key in `config.default.toml`.
 #[derive(Debug)]
@@ -196,27 +156,50 @@ fn key_and_value(setting: &str) -> Option<(&str, &str)> {
 struct ReadKey {
     table: String,
     key: String,
-    kind: &'static str,
+    kind: String,
     /// Kinds of agents that have it, for keys of agents.
     agent_kinds: Vec<&'static str>,
 }
 
-fn all_read_keys() -> Vec<ReadKey> {
+fn all_read_keys(defaults: &DefaultsFile) -> Vec<ReadKey> {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("secret.txt"), "s").unwrap();
-    key_recorder::take_recorded();
-    Config::read(EXECUTION, [], folder.path()).unwrap();
-    let mut recorded = key_recorder::take_recorded();
-    VerificationZoneConfig::read(VERIFICATION, [], folder.path()).unwrap();
-    for (key, kind) in key_recorder::take_recorded() {
-        recorded.entry(key).or_insert(kind);
+    for name in [
+        "secret.txt",
+        "signing.txt",
+        "bot.txt",
+        "app.txt",
+        "slack-client.txt",
+        "token.key",
+    ] {
+        fs::write(folder.path().join(name), "s").unwrap();
     }
+    recorder::take();
+    Config::read(&execution::all_keys(), [], folder.path()).unwrap();
+    VerificationZoneConfig::read(&verification::all_keys(), [], folder.path()).unwrap();
+    let recorded = recorder::take();
+    let tables: BTreeSet<String> = recorded
+        .keys()
+        .filter_map(|path| path.rsplit_once('.'))
+        .filter(|(table, _)| {
+            recorded
+                .get(*table)
+                .is_none_or(|kind| kind != recorder::STRING_MAP)
+        })
+        .map(|(table, _)| without_indexes(table))
+        .collect();
     let mut found: BTreeMap<(String, String), ReadKey> = BTreeMap::new();
     for (path, kind) in &recorded {
-        if ["a table", "a list of tables"].contains(kind) {
+        // Elements of lists, and tables: their keys are recorded too.
+        if path.ends_with(']') || tables.contains(&without_indexes(path)) {
             continue;
         }
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
+        if recorded
+            .get(table)
+            .is_some_and(|kind| kind == recorder::STRING_MAP)
+        {
+            continue;
+        }
         let mut agent_kinds = Vec::new();
         let mut name = String::new();
         // `agents[3].skills[0]` is `agents.skills`, of the kind of the fourth agent.
@@ -232,9 +215,10 @@ fn all_read_keys() -> Vec<ReadKey> {
                 format!("{name}.{part}")
             };
         }
-        // An inline secret is only read to reject it.
+        // Most secrets are not allowed in the file itself: their key is only read to reject it.
         let is_recorded = |ending: &str| recorded.contains_key(&format!("{path}{ending}"));
-        if is_recorded("_file") && is_recorded("_env") {
+        let is_secret = is_recorded("_file") && is_recorded("_env");
+        if is_secret && defaults.key(&name, None, key).is_none() {
             continue;
         }
         let entry = found
@@ -242,9 +226,12 @@ fn all_read_keys() -> Vec<ReadKey> {
             .or_insert_with(|| ReadKey {
                 table: name,
                 key: key.to_owned(),
-                kind,
+                kind: kind.clone(),
                 agent_kinds: Vec::new(),
             });
+        if entry.kind.is_empty() {
+            entry.kind.clone_from(kind);
+        }
         entry.agent_kinds.extend(
             agent_kinds
                 .iter()
@@ -255,18 +242,26 @@ fn all_read_keys() -> Vec<ReadKey> {
     found.into_values().collect()
 }
 
-fn type_name(expected: &str) -> &str {
-    match expected {
+/// Returns `agents.skills` for `agents[3].skills[0]`.
+fn without_indexes(path: &str) -> String {
+    let parts = path.split(['[', ']']).step_by(2);
+    parts.collect()
+}
+
+fn type_name(read_key: &ReadKey) -> &str {
+    match read_key.kind.as_str() {
         "a string" => "string",
         "a list of strings" => "list of strings",
         "true or false" => "boolean",
         "an integer" => "integer",
         "a number" => "number",
         "the path of a file" => "path",
-        key_recorder::STRING_MAP => "table of strings",
+        recorder::STRING_MAP => "table of strings",
         size if size.starts_with("a size") => "size",
         duration if duration.starts_with("a duration") => "duration",
-        other => panic!("no type name for {other:?}"),
+        // An alternative to a key that config.default.toml shows.
+        "" if read_key.key.ends_with("_file") => "path",
+        _ => panic!("config.default.toml does not show {read_key:?}"),
     }
 }
 
@@ -307,8 +302,8 @@ fn agent_defaults() -> BTreeMap<(&'static str, &'static str), String> {
     };
     let llm = LlmOptions::new(id(), provider, "m", FileReader::new("interzone", 1));
     let command = CommandOptions::new(id(), vec!["true".to_owned()]);
-    let config = Config::read(EXECUTION, [], Path::new("/")).unwrap();
-    let AgentKind::Llm(model) = &config.agents[2].kind else {
+    let config = Config::read(AGENTS, [], Path::new("/")).unwrap();
+    let AgentKind::Llm(model) = &config.agents[0].kind else {
         panic!()
     };
     let ProviderConfig::OpenAi {
@@ -319,7 +314,7 @@ fn agent_defaults() -> BTreeMap<(&'static str, &'static str), String> {
     else {
         panic!()
     };
-    let AgentKind::Remote(peer) = &config.agents[5].kind else {
+    let AgentKind::Remote(peer) = &config.agents[1].kind else {
         panic!()
     };
     assert_eq!(peer.dialect, RemoteDialect::Acp);
@@ -432,7 +427,7 @@ fn rows(
         );
         vec![
             code(&read_key.key),
-            type_name(read_key.kind).to_owned(),
+            type_name(read_key).to_owned(),
             default_value(written, agent_kind, agent_defaults),
             cell_text(&comment),
         ]
@@ -446,7 +441,7 @@ const COLUMNS: [&str; 4] = ["key", "type", "default", "description"];
 fn reference_of_keys_is_current() {
     let text = read_text("config.default.toml");
     let defaults = DefaultsFile::read(&text);
-    let read_keys = all_read_keys();
+    let read_keys = all_read_keys(&defaults);
     // Every key in config.default.toml must be read by the code.
     for written in &defaults.keys {
         let is_read = |read_key: &ReadKey| {
@@ -458,7 +453,7 @@ fn reference_of_keys_is_current() {
                     .is_none_or(|kind| read_key.agent_kinds.contains(&kind)))
         };
         let is_map_entry = |read_key: &ReadKey| {
-            read_key.kind == key_recorder::STRING_MAP
+            read_key.kind == recorder::STRING_MAP
                 && written.table == format!("{}.{}", read_key.table, read_key.key)
         };
         assert!(

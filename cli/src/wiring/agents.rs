@@ -96,8 +96,8 @@ fn create_command_agent(
         description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
         supervisor: supervisor(),
-        cwd: Some(command.cwd.clone()),
-        env: command.env.iter().cloned().collect(),
+        cwd: command.cwd.clone(),
+        env: command.env.clone(),
         concurrency: config.concurrency.unwrap_or(defaults.concurrency),
         ..defaults
     };
@@ -140,8 +140,7 @@ fn require_secret<'a>(
     secret_ref: &'a SecretRef,
 ) -> Result<&'a Secret, StartError> {
     secret_ref
-        .secret
-        .as_ref()
+        .secret()
         .ok_or_else(|| StartError::MissingSecret {
             id: config.id.to_string(),
             location: secret_ref.location.clone(),

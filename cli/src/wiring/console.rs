@@ -3,7 +3,7 @@
 use super::StartError;
 use super::identity::TokenVerification;
 use super::store::OpenStore;
-use crate::config::{Config, ConsoleIssuer};
+use crate::config::{Config, ConsoleConfig};
 use interzone_edge::auth::SignInEndpoints;
 use interzone_edge::clock::Clock;
 use interzone_edge::tls::TrustRoots;
@@ -27,13 +27,18 @@ pub(super) async fn create_console(
     }
     let url = &config.execution.public_url;
     let operators = config.console.operators.clone();
-    let sign_in = match (&identity.issuer, &config.console.issuer) {
+    let sign_in = match (&identity.issuer, &config.console.client_id) {
         (Some(_), _) => {
             register_client(config, store).await?;
             // Cannot fail: the URL was accepted by the issuer.
             SignIn::built_in(url, operators).ok()
         }
-        (None, Some(issuer)) => Some(external_sign_in(issuer, identity, operators, trust)?),
+        (None, Some(client_id)) => Some(external_sign_in(
+            &config.console,
+            client_id,
+            identity,
+            trust,
+        )?),
         (None, None) => None,
     };
     let clients = identity.issuer.is_some();
@@ -65,29 +70,30 @@ async fn register_client(config: &Config, store: &OpenStore) -> Result<(), Start
 const DEFAULT_SCOPE: &str = "interzone:operate interzone:content interzone:change";
 
 fn external_sign_in(
-    issuer: &ConsoleIssuer,
+    config: &ConsoleConfig,
+    client_id: &str,
     identity: &TokenVerification,
-    operators: Vec<String>,
     trust: &TrustRoots,
 ) -> Result<SignIn, StartError> {
     let http = trust.client().build().map_err(StartError::Http)?;
-    let sign_in_issuer = match &issuer.urls {
-        Some((authorize, token)) => SignInIssuer::Configured {
+    let sign_in_issuer = match (&config.authorize_url, &config.token_url) {
+        (Some(authorize), Some(token)) => SignInIssuer::Configured {
             endpoints: SignInEndpoints {
                 authorize: authorize.clone(),
                 token: token.clone(),
             },
             http,
         },
-        None => SignInIssuer::Discovered(IssuerDiscovery::new(&identity.issuer_url, http)),
+        _ => SignInIssuer::Discovered(IssuerDiscovery::new(&identity.issuer_url, http)),
     };
-    let scope = issuer.scope.clone();
+    let scope = config.scope.clone();
+    let operators = config.operators.clone();
     Ok(SignIn {
         issuer: sign_in_issuer,
-        client_id: issuer.client_id.clone(),
-        client_secret: issuer.client_secret.clone(),
+        client_id: client_id.to_owned(),
+        client_secret: config.client_secret.clone(),
         scope: Some(scope.unwrap_or_else(|| DEFAULT_SCOPE.to_owned())),
-        resource: issuer.resource.clone(),
+        resource: config.resource.clone(),
         operators: (!operators.is_empty()).then_some(operators),
     })
 }

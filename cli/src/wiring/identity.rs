@@ -40,13 +40,10 @@ impl TokenVerification {
             }
             None => {
                 let options = IssuerOptions {
-                    token_ttl: config.issuer.token_lifetime,
-                    key_rotation: config.issuer.key_rotation,
-                    ..IssuerOptions::new(
-                        config.execution.public_url.as_str(),
-                        oauth.audience.clone(),
-                        grantable_scopes(),
-                    )
+                    url: config.execution.public_url.to_string(),
+                    audience: oauth.audience.clone(),
+                    scopes: grantable_scopes(),
+                    ..config.issuer.clone()
                 };
                 let issuer = Issuer::open(store.issuer_store(), options).await?;
                 background.spawn(issuer.clone().run_reload_loop(stop.clone()));

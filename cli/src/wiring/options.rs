@@ -3,7 +3,7 @@
 use super::StartError;
 use crate::config::{AuditConfig, Config, LimitsConfig};
 use interzone_edge::audit::Audit;
-use interzone_edge::budget::{MemoryBudget, Shares};
+use interzone_edge::budget::MemoryBudget;
 use interzone_edge::egress::Egress;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::telemetry::Metrics;
@@ -12,50 +12,28 @@ use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::FileReader;
 use interzone_execution::webhooks::WebhookDelivery;
 use interzone_execution::workers::{DeliveryOptions, WorkerOptions};
-use interzone_hub::{Limits, RetryPolicy};
+use interzone_hub::RetryPolicy;
 use interzone_protocol::acp::Provider;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) fn http_limits(config: &LimitsConfig) -> HttpLimits {
-    let defaults = HttpLimits::default();
-    let shares = Shares {
-        address: config.address_share,
-        principal: config.principal_share,
-    };
     HttpLimits {
-        body_bytes: config.body,
         body_memory: memory_budget(config),
         response_memory: memory_budget(config),
-        shares,
-        header_bytes: config.headers,
-        handshake_timeout: config.handshake_timeout,
-        header_timeout: config.header_timeout,
-        body_timeout: config.body_timeout,
-        min_body_rate: config.min_body_rate,
-        request_timeout: config.request_timeout,
-        idle_timeout: config.idle_timeout,
-        stall_timeout: config.stall_timeout,
-        watches_per_principal: config.watches,
-        connections: limit_connections(config.connections, raise_open_files()),
-        requests: config.requests,
-        receiving_requests: config.pending_bodies,
-        partial_head_bytes: u64::try_from(config.head_memory).unwrap_or(u64::MAX),
-        ..defaults
+        connections: limit_connections(config.http.connections, raise_open_files()),
+        ..config.http.clone()
     }
 }
 
 /// Creates a memory budget that callers share, for bodies, responses or agent input.
 fn memory_budget(config: &LimitsConfig) -> MemoryBudget {
-    let shares = Shares {
-        address: config.address_share,
-        principal: config.principal_share,
-    };
+    let shares = config.http.shares;
     // The share of one principal must fit the largest body.
-    let shares_of_body = config.principal_share.max(4);
-    let bytes = config.body.saturating_mul(shares_of_body).max(512 << 20);
-    MemoryBudget::with_shares(bytes, shares)
+    let shares_of_body = shares.principal.max(4);
+    let bytes = config.http.body_bytes.saturating_mul(shares_of_body);
+    MemoryBudget::with_shares(bytes.max(512 << 20), shares)
 }
 
 /// Open files reserved for other uses than client connections: stores, files, agents, outgoing connections.
@@ -105,14 +83,6 @@ fn raise_open_files() -> Option<u64> {
     None
 }
 
-pub(super) fn hub_limits(config: &Config) -> Limits {
-    Limits {
-        attempts: config.work.attempts,
-        stream_idle_timeout: config.limits.stream_idle_timeout,
-        ..Limits::default()
-    }
-}
-
 /// Creates the reader of attachments, which runs this binary for each file.
 pub(super) fn file_reader(config: &Config) -> io::Result<FileReader> {
     // The link refers to the running binary, even after an upgrade has replaced it.
@@ -129,13 +99,10 @@ pub(super) fn worker_options(
     egress: &Egress,
     reader: &FileReader,
 ) -> WorkerOptions {
-    // Random, as two nodes with the same name would take over each other's work.
-    let random_name = || uuid::Uuid::new_v4().simple().to_string();
-    let node = config.execution.node.clone().unwrap_or_else(random_name);
-    let defaults = WorkerOptions::new(node);
+    let workers = &config.work.workers;
+    let node = config.execution.node.clone();
     WorkerOptions {
-        lease: config.work.lease,
-        turn_timeout: config.work.turn_timeout,
+        node: node.unwrap_or_else(|| workers.node.clone()),
         retention: config.retention,
         attachments: Some(Arc::new(AttachmentLoader::new(
             egress.clone(),
@@ -146,11 +113,11 @@ pub(super) fn worker_options(
         webhooks: DeliveryOptions {
             retry: RetryPolicy {
                 max_attempts: config.webhooks.attempts,
-                ..defaults.webhooks.retry
+                ..workers.webhooks.retry
             },
-            ..defaults.webhooks
+            ..workers.webhooks
         },
-        ..defaults
+        ..workers.clone()
     }
 }
 

@@ -4,7 +4,7 @@ use super::issuer_store::IssuerStoreAdapter;
 use crate::config::{StoreConfig, StoreUrl};
 use interzone_hub::ports::{RecordStore, Store, StoreError};
 use interzone_issuer::IssuerStore;
-use interzone_store::postgres::{PostgresOptions, PostgresStore};
+use interzone_store::postgres::PostgresStore;
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use interzone_store::{BackupError, BackupSummary};
 use std::path::Path;
@@ -26,15 +26,14 @@ impl OpenStore {
         match &config.url {
             StoreUrl::Sqlite(path) => {
                 let options = SqliteOptions {
-                    readers: config.readers,
                     lock_wait: LOCK_WAIT,
-                    ..SqliteOptions::default()
+                    ..config.sqlite.clone()
                 };
                 let store = SqliteStore::open(path, options).await?;
                 Ok(Self::Sqlite(Arc::new(store)))
             }
             StoreUrl::Postgres(url) => {
-                let store = PostgresStore::connect(url.expose(), postgres_options(config)).await?;
+                let store = PostgresStore::connect(url.expose(), config.postgres.clone()).await?;
                 Ok(Self::Postgres(Arc::new(store)))
             }
         }
@@ -102,7 +101,7 @@ pub(crate) async fn store_is_current(config: &StoreConfig) -> Result<bool, Store
     match &config.url {
         StoreUrl::Sqlite(path) => SqliteRecords::is_current(path).await,
         StoreUrl::Postgres(url) => {
-            PostgresStore::is_current(url.expose(), postgres_options(config)).await
+            PostgresStore::is_current(url.expose(), config.postgres.clone()).await
         }
     }
 }
@@ -118,7 +117,7 @@ pub(crate) async fn backup(
     match &config.url {
         StoreUrl::Sqlite(path) => interzone_store::sqlite::backup(path, target).await,
         StoreUrl::Postgres(url) => {
-            interzone_store::postgres::backup(url.expose(), postgres_options(config), target).await
+            interzone_store::postgres::backup(url.expose(), config.postgres.clone(), target).await
         }
     }
 }
@@ -131,17 +130,8 @@ pub(super) async fn record_store(config: &StoreConfig) -> Result<Arc<dyn RecordS
     match &config.url {
         StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteRecords::open(path).await?)),
         StoreUrl::Postgres(url) => {
-            let store = PostgresStore::connect(url.expose(), postgres_options(config)).await?;
+            let store = PostgresStore::connect(url.expose(), config.postgres.clone()).await?;
             Ok(Arc::new(store))
         }
-    }
-}
-
-fn postgres_options(config: &StoreConfig) -> PostgresOptions {
-    PostgresOptions {
-        schema: config.schema.clone(),
-        pool_size: config.connections,
-        ca_file: config.ca.clone(),
-        ..PostgresOptions::default()
     }
 }

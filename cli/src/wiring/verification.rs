@@ -6,11 +6,11 @@ mod execution;
 
 pub(crate) use execution::{required_scopes, zone_client};
 
+use super::StartError;
 use super::error::listen_error;
 use super::options::{audit, http_limits};
 use super::server_tasks::ServerTasks;
 use super::store::{OpenStore, record_store};
-use super::{StartError, TlsFiles};
 use crate::config::VerificationZoneConfig;
 use crate::version;
 use dependencies::{DependencyHealth, HealthProbes};
@@ -91,12 +91,12 @@ impl VerificationServer {
                 .map(InstallRoutes::routes),
             rules: components::intake_rules(&config.slack),
             gates: components::gate_options(config),
-            ask: components::ask_options(&config.verification),
-            reply: components::reply_options(&config.slack),
+            ask: config.verification.ask,
+            reply: config.slack.reply,
             limits,
             audit: audit(&config.audit, &metrics)?,
             metrics: metrics.clone(),
-            metrics_public: config.metrics_public,
+            metrics_public: config.metrics.public,
             checks: vec![Arc::new(move || workers.not_ready_reason())],
             stop: stop.clone(),
         });
@@ -161,18 +161,14 @@ async fn listen(
     background: &mut JoinSet<()>,
     shutdown: &CancellationToken,
 ) -> Result<Listener, StartError> {
-    let Some(files) = &config.tls.server else {
+    let Some(files) = config.tls.server() else {
         // The configuration of this zone always contains a certificate.
         return Err(TlsError::Missing {
             path: "cert.pem".into(),
         }
         .into());
     };
-    let tls = ServerTls::load(&TlsFiles {
-        cert: files.cert.clone(),
-        key: files.key.clone(),
-        client_ca: files.client_ca.clone(),
-    })?;
+    let tls = ServerTls::load(&files)?;
     background.spawn(
         tls.clone()
             .reload_when_changed(config.tls.reload_interval, shutdown.clone()),

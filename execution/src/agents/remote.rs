@@ -18,6 +18,7 @@ use interzone_hub::{
 };
 use interzone_protocol::vocab::AgentId;
 use interzone_protocol::zone::ErrorReason;
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub const MAX_HOPS: u32 = 8;
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Dialect of a peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub enum RemoteDialect {
     /// ACP: `tasks.create` and what follows.
     #[default]

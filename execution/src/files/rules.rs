@@ -5,7 +5,8 @@
 use super::file_kind::media_type_essence;
 use super::{FileKind, Language};
 use interzone_protocol::zone::ErrorReason;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
 const KIB: u64 = 1024;
@@ -22,11 +23,14 @@ const MIB: u64 = 1024 * KIB;
 /// assert!(rules.check_size(5 * 1024 * 1024).is_ok());
 /// assert!(rules.check_size(5 * 1024 * 1024 + 1).is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct FileRules {
     /// Maximum size of a file, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub max_bytes: u64,
     /// Allowed media types.
+    #[serde(deserialize_with = "media_types")]
     pub allow: Vec<String>,
     /// Maximum number of files per reply.
     pub per_reply: usize,
@@ -52,6 +56,20 @@ impl Default for FileRules {
             per_reply: 1,
         }
     }
+}
+
+/// Deserializes the allowed media types.
+fn media_types<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let plain = |part: &str| {
+        let good = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-".contains(c);
+        !part.is_empty() && part.chars().all(good)
+    };
+    let is_type = |text: &String| matches!(text.split_once('/'), Some((kind, subtype)) if plain(kind) && plain(subtype));
+    let types = Vec::<String>::deserialize(deserializer)?;
+    if types.iter().all(is_type) {
+        return Ok(types);
+    }
+    Err(D::Error::custom("write media types, as in \"text/csv\""))
 }
 
 impl FileRules {
@@ -170,38 +188,50 @@ fn format_size(bytes: u64) -> String {
 }
 
 /// Limits for files from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct InputRules {
     /// Maximum size of an image, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub image_bytes: u64,
     /// Maximum size of a document, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub document_bytes: u64,
     /// Maximum number of images per message.
     pub images: usize,
     /// Maximum number of documents per message.
     pub documents: usize,
     /// Maximum total size of the attachments of a message, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub message_bytes: u64,
     /// Maximum unpacked size of a document, in bytes.
+    #[serde(deserialize_with = "interzone_options::size")]
     pub unpacked_bytes: u64,
     /// Maximum compression ratio of a part of a document, unless the part is small.
+    #[serde(skip)]
     pub unpacked_ratio: u64,
     /// Maximum number of parts of an Office document.
+    #[serde(skip)]
     pub entries: usize,
     /// Maximum number of pages of a PDF.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub pages: usize,
     /// Maximum length of a document's text, in characters; a longer text is truncated, with a marker at its end.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub text_chars: usize,
     /// Processor time limit for reading one file, rounded up to whole seconds. The wall-clock limit is
     /// [`WALL_TIME_FACTOR`](super::WALL_TIME_FACTOR) times as long.
     pub extract_cpu_time: Duration,
     /// Address space limit of the process that reads a file, in bytes.
+    #[serde(deserialize_with = "extract_memory")]
     pub extract_memory: u64,
     /// Maximum number of files that are read at once.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub extract_processes: usize,
     /// Timeout of one attempt to download a file.
     pub fetch_timeout: Duration,
     /// Maximum number of attempts to download a file.
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub fetch_attempts: u32,
 }
 
@@ -225,6 +255,15 @@ impl Default for InputRules {
             fetch_attempts: 3,
         }
     }
+}
+
+/// Deserializes the memory for reading one file. With less than this minimum, the file reader process does not start.
+fn extract_memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let memory = interzone_options::size(deserializer)?;
+    if memory < 128 * MIB {
+        return Err(D::Error::custom("write 128MiB or more"));
+    }
+    Ok(memory)
 }
 
 impl InputRules {

@@ -5,56 +5,79 @@ use interzone_edge::budget::MemoryBudget;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
 use interzone_protocol::vocab::AgentId;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Options of a node's workers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct WorkerOptions {
     /// Unique name of the node.
+    #[serde(skip)]
     pub node: String,
     /// Duration of a task lease without renewal, in stores whose
     /// [leases expire](interzone_hub::ports::Maintenance::leases_expire).
     /// There a node that dies blocks its tasks this long.
     pub lease: Duration,
     /// Maximum concurrent runs of all agents.
+    #[serde(skip)]
     pub runs: usize,
     /// Timeout of one turn of an agent.
     pub turn_timeout: Duration,
     /// Turn timeouts of individual agents.
+    #[serde(skip)]
     pub turn_timeouts: BTreeMap<AgentId, Duration>,
     /// Time an agent may take to stop before it is aborted. Longer than a command agent waits for its process.
+    #[serde(skip)]
     pub stop_grace: Duration,
     /// Poll interval, for changes without notification.
+    #[serde(skip)]
     pub poll_interval: Duration,
     /// Delay after which a directly dispatched task is moved to `Working` by a write of its own instead of
     /// together with its output.
+    #[serde(skip)]
     pub working_delay: Duration,
     /// Delivery of webhooks.
+    #[serde(skip)]
     pub webhooks: DeliveryOptions,
     /// Delivery of answers to streams.
+    #[serde(skip)]
     pub streams: DeliveryOptions,
     /// Retention of stored data.
+    #[serde(skip)]
     pub retention: Retention,
     /// Interval of the retention sweep.
+    #[serde(skip)]
     pub sweep_interval: Duration,
     /// Interval of the queue gauges.
+    #[serde(skip)]
     pub gauges_interval: Duration,
     /// Attachment loader; without it agents get attachments unchanged.
+    #[serde(skip)]
     pub attachments: Option<Arc<AttachmentLoader>>,
     /// Memory budget for agent input: the messages of a task and its attachments while it runs.
+    #[serde(skip)]
     pub memory: MemoryBudget,
 }
 
+impl Default for WorkerOptions {
+    /// Default options for a node with a random name: two nodes with the same name would take over each other's work.
+    fn default() -> Self {
+        Self::new(Uuid::new_v4().simple().to_string())
+    }
+}
+
 impl WorkerOptions {
-    /// Default options for a node with this name.
+    /// Default options for a node with this name, which no other node may have.
     pub fn new(node: impl Into<String>) -> Self {
         Self {
             node: node.into(),
-            lease: Duration::from_secs(15),
+            lease: Duration::from_secs(10),
             runs: 256,
-            turn_timeout: Duration::from_secs(15 * 60),
+            turn_timeout: Duration::from_secs(10 * 60),
             turn_timeouts: BTreeMap::new(),
             stop_grace: Duration::from_secs(8),
             poll_interval: Duration::from_secs(1),

@@ -4,6 +4,7 @@
 
 use super::clock::PostgresClock;
 use interzone_hub::ports::StoreError;
+use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,30 +13,43 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Config, config::TargetSessionAttrs};
 
 /// Options of the PostgreSQL store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
 pub struct PostgresOptions {
     /// Schema of the tables; created if missing. Lower-case letters, digits
     /// and underscores, at most 48.
     pub schema: String,
     /// Maximum number of connections, not counting the listening one.
+    #[serde(
+        rename = "connections",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub pool_size: usize,
     /// Timeout of waiting for a free or a new connection.
+    #[serde(skip)]
     pub acquire_timeout: Duration,
     /// Timeout of one statement.
+    #[serde(skip)]
     pub statement_timeout: Duration,
     /// Timeout of waiting for a lock.
+    #[serde(skip)]
     pub lock_timeout: Duration,
     /// Timeout of resolving an in-doubt transaction after the connection was lost in the middle of a
     /// commit. Must be longer than a server restart takes.
+    #[serde(skip)]
     pub outcome_timeout: Duration,
     /// Application name of our connections on the server.
+    #[serde(skip)]
     pub application_name: String,
     /// CA certificates that verify the server; none means those of the system.
+    #[serde(skip)]
     pub ca_file: Option<PathBuf>,
     /// Accepts `sslmode=disable` for a server on another machine. Only for networks that are
     /// encrypted themselves.
+    #[serde(skip)]
     pub allow_plain_network: bool,
     /// Clock that decides about leases and due times.
+    #[serde(skip)]
     pub clock: PostgresClock,
 }
 

@@ -15,18 +15,22 @@ use crate::tree::{Finding, root};
 pub(crate) type DependencyTable<'a> = &'a [(&'a str, &'a [&'a str])];
 
 pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
+    ("options", &[]),
     ("jsonrpc", &[]),
     ("protocol", &["jsonrpc"]),
-    ("hub", &["protocol::vocab"]),
-    ("store", &["hub", "protocol::vocab"]),
-    ("edge", &[]),
+    ("hub", &["options", "protocol::vocab"]),
+    ("store", &["hub", "options", "protocol::vocab"]),
+    ("edge", &["options"]),
     ("issuer", &["edge"]),
     ("client", &["jsonrpc", "protocol"]),
     (
         "execution",
-        &["jsonrpc", "protocol", "hub", "edge", "issuer", "client"],
+        &["options", "jsonrpc", "protocol", "hub", "edge", "issuer", "client"],
     ),
-    ("verification", &["protocol", "hub", "edge", "client"]),
+    (
+        "verification",
+        &["options", "protocol", "hub", "edge", "client"],
+    ),
     ("playground", &["edge"]),
     ("cli", EVERY_LIBRARY),
     ("tests", EVERY_LIBRARY),
@@ -35,6 +39,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
 ];
 
 const EVERY_LIBRARY: &[&str] = &[
+    "options",
     "jsonrpc",
     "protocol",
     "hub",
@@ -51,7 +56,10 @@ const EVERY_LIBRARY: &[&str] = &[
 const TEST_CRATES: &[&str] = &["tests", "bench", "fuzz"];
 
 /// Complete list of the external crates that a crate may use.
-const ALLOWED_EXTERNAL: &[(&str, &[&str])] = &[("jsonrpc", &["serde", "serde_json"])];
+const ALLOWED_EXTERNAL: &[(&str, &[&str])] = &[
+    ("options", &["serde"]),
+    ("jsonrpc", &["serde", "serde_json"]),
+];
 
 /// External crates that a crate must not use: these crates are independent of transport and storage.
 const FORBIDDEN_EXTERNAL: &[(&str, &[&str])] = &[

@@ -1,7 +1,7 @@
 //! Checks of the files that a configuration names: existence, permissions, and validity of certificates.
 
 use super::report::DoctorReport;
-use crate::config::{FileContent, FileRef, ServerTlsConfig};
+use crate::config::{FileContent, FileRef};
 use interzone_edge::tls::{ServerTls, TlsFiles};
 use interzone_protocol::vocab::Timestamp;
 use rustls::pki_types::CertificateDer;
@@ -55,14 +55,9 @@ pub(super) fn check(files: &[FileRef], report: &mut DoctorReport) {
 }
 
 /// Checks that the server's certificate and key can be loaded.
-pub(super) fn server_certificate(server: Option<&ServerTlsConfig>, report: &mut DoctorReport) {
+pub(super) fn server_certificate(server: Option<&TlsFiles>, report: &mut DoctorReport) {
     let Some(server) = server else { return };
-    let loaded = ServerTls::load(&TlsFiles {
-        cert: server.cert.clone(),
-        key: server.key.clone(),
-        client_ca: server.client_ca.clone(),
-    });
-    match loaded {
+    match ServerTls::load(server) {
         Ok(_) => report.pass("certificate", "valid, and its key matches"),
         Err(error) => report.fail("certificate", error.to_string(), "fix [tls]"),
     }

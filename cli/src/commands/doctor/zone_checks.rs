@@ -2,9 +2,7 @@
 
 use super::http_probe::{HttpProbe, ProbeFailure, ProbeResponse};
 use super::report::DoctorReport;
-use crate::config::{
-    AgentKind, Config, PeerCredentials, StoreConfig, StoreUrl, VerificationZoneConfig,
-};
+use crate::config::{AgentKind, Config, StoreConfig, StoreUrl, VerificationZoneConfig};
 use crate::connect_error::ConnectFailure;
 use crate::error_report::ErrorReport;
 use crate::wiring::{self, required_scopes, zone_client};
@@ -269,16 +267,11 @@ pub(super) fn agents(config: &Config, report: &mut DoctorReport) {
         let secret = match &agent.kind {
             AgentKind::Demo | AgentKind::Command(_) => None,
             AgentKind::Llm(model) => model.key.as_ref(),
-            AgentKind::Remote(peer) => match &peer.credentials {
-                PeerCredentials::Token(secret) | PeerCredentials::Client { secret, .. } => {
-                    Some(secret)
-                }
-                PeerCredentials::None => None,
-            },
+            AgentKind::Remote(peer) => peer.secret(),
         };
         let name = format!("agent {}", agent.id.as_str());
         match secret {
-            Some(stored) if stored.secret.is_none() => report.fail(
+            Some(stored) if stored.secret().is_none() => report.fail(
                 name,
                 format!("needs a secret, but {} has none", stored.location),
                 "add it there",

@@ -77,11 +77,17 @@ fn complete_config_sets_all_values() {
     assert_eq!(zone.public_url.as_str(), "https://localhost:8444/");
     assert_eq!(zone.execution_url.as_str(), "https://localhost:8443/");
     assert_eq!(zone.language, MessageLanguage::Auto);
-    assert!(!zone.forward_bot_token);
-    assert_eq!((zone.input_chars, zone.context_messages), (4000, 20));
+    assert!(!zone.ask.forward_bot_token);
+    assert_eq!((zone.input_chars, zone.ask.context_messages), (4000, 20));
     let token_url = zone.oauth.token_url.as_ref().unwrap();
     assert_eq!(token_url.as_str(), "https://localhost:8443/oauth2/token");
-    assert!(zone.oauth.client_secret.ct_eq("hunter2-secret.txt"));
+    assert!(
+        zone.oauth
+            .client_secret
+            .as_ref()
+            .unwrap()
+            .ct_eq("hunter2-secret.txt")
+    );
     let slack = &config.slack;
     assert_eq!(slack.mode, SlackMode::Events);
     assert_eq!(slack.api_url.as_str(), "https://slack.com/api/");
@@ -118,16 +124,48 @@ fn default_policy_allows_no_one() {
     assert_eq!(policy.requests_per_minute, 10);
 }
 
-#[test]
-fn all_default_keys_are_known_and_documented() {
+/// Returns the keys of this zone in `config.default.toml`, with commented keys enabled.
+pub(crate) fn all_keys() -> String {
     let (_, ours) = DEFAULT_CONFIG.split_once("[verification]").unwrap();
     let (ours, _) = ours.split_once("[log]").unwrap();
     let mut all = "[tls]\ncert = \"c\"\nkey = \"k\"\n[verification]".to_owned();
+    for line in ours.lines() {
+        writeln!(all, "{}", line.strip_prefix("# ").unwrap_or(line)).unwrap();
+    }
+    all
+}
+
+#[test]
+fn default_config_shows_the_defaults_of_the_options() {
+    let folder = folder_with_secrets();
+    let required = "[tls]\ncert = \"c\"\nkey = \"k\"\n";
+    let secrets = [
+        ("verification.oauth", "client_secret_file"),
+        ("slack", "signing_secret_file"),
+        ("slack", "bot_token_file"),
+    ];
+    let secrets: Vec<_> = secrets
+        .iter()
+        .map(|(table, key)| {
+            let name = format!("INTERZONE__{table}__{key}").replace('.', "__");
+            (name.to_uppercase(), "secret.txt")
+        })
+        .collect();
+    let variables: Vec<_> = secrets
+        .iter()
+        .map(|(name, value)| (name.as_str(), *value))
+        .collect();
+    let defaults = |text: &str| format!("{:#?}", read_in(folder.path(), text, &variables).unwrap());
+    let text = DEFAULT_CONFIG.replacen("[tls]\n", required, 1);
+    assert_eq!(defaults(&text), defaults(&format!("{required}[slack]\n")));
+}
+
+#[test]
+fn all_default_keys_are_known_and_documented() {
+    let all = all_keys();
     let page = fs::read_to_string(root().join("docs/reference/config.md")).unwrap();
     let mut keys = 0;
-    for line in ours.lines() {
-        let line = line.strip_prefix("# ").unwrap_or(line);
-        writeln!(all, "{line}").unwrap();
+    for line in all.lines() {
         if let Some((key, _)) = line.split_once(" = ")
             && !line.starts_with([' ', '['])
         {

@@ -12,7 +12,12 @@ pub(super) async fn create_agent(
     config: &AgentConfig,
     peer: &RemoteConfig,
 ) -> Result<Arc<dyn Agent>, StartError> {
-    let mut builder = match &peer.address {
+    let invalid = |error| StartError::Agent {
+        id: config.id.to_string(),
+        source: Box::new(error),
+    };
+    let credentials = peer.credentials().map_err(invalid)?;
+    let mut builder = match peer.address().map_err(invalid)? {
         // The configuration allows http for loopback only.
         PeerAddress::Url(url) => Client::builder(url.as_str()).allow_http(url.scheme() == "http"),
         #[cfg(feature = "aws")]
@@ -20,10 +25,7 @@ pub(super) async fn create_agent(
             arn,
             qualifier,
             endpoint,
-        } => {
-            let target = (arn.as_str(), qualifier.as_deref(), endpoint.as_ref());
-            runtime::builder(config, &peer.credentials, target).await?
-        }
+        } => runtime::builder(config, &credentials, (arn, qualifier, endpoint)).await?,
         #[cfg(not(feature = "aws"))]
         PeerAddress::Runtime { .. } => {
             return Err(StartError::NoAws {
@@ -35,7 +37,7 @@ pub(super) async fn create_agent(
     if let Some(ca) = &peer.ca {
         builder = builder.ca_file(ca);
     }
-    builder = match &peer.credentials {
+    builder = match credentials {
         PeerCredentials::None => builder,
         PeerCredentials::Token(reference) => {
             let token = Secret::new(require_secret(config, reference)?.expose());
@@ -85,7 +87,7 @@ mod runtime {
 
     pub(super) async fn builder(
         config: &AgentConfig,
-        credentials: &PeerCredentials,
+        credentials: &PeerCredentials<'_>,
         (arn, qualifier, endpoint): (&str, Option<&str>, Option<&Url>),
     ) -> Result<ClientBuilder, StartError> {
         let failed = |error: interzone_client::Error| StartError::Agent {

@@ -1,8 +1,7 @@
 //! Components of a Verification Zone and their options, created from the configuration.
 
 use crate::config::{
-    InstallConfig, MessageLanguage, SlackConfig, SlackMode, VerificationConfig,
-    VerificationZoneConfig,
+    InstallConfig, MessageLanguage, SlackConfig, SlackMode, VerificationZoneConfig,
 };
 use crate::wiring::StartError;
 use interzone_edge::tls::TrustRoots;
@@ -20,7 +19,7 @@ use interzone_verification::slack::tokens::{
 };
 use interzone_verification::slack::vault::TokenVault;
 use interzone_verification::workers::{ChannelOptions, WorkerOptions};
-use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions, VerificationState};
+use interzone_verification::{GateOptions, Language, VerificationState};
 use std::sync::Arc;
 
 /// Creates the token source: the configured bot token, and those of installed workspaces.
@@ -115,26 +114,6 @@ pub(super) fn gate_options(config: &VerificationZoneConfig) -> GateOptions {
     }
 }
 
-/// Options of asking the Execution Zone.
-pub(super) fn ask_options(config: &VerificationConfig) -> AskOptions {
-    AskOptions {
-        context_messages: config.context_messages,
-        file_memory: config.file_memory as u64,
-        budget: config.answer_timeout,
-        attempts: config.attempts,
-        forward_bot_token: config.forward_bot_token,
-        ..AskOptions::default()
-    }
-}
-
-/// Options of replies.
-pub(super) fn reply_options(config: &SlackConfig) -> ReplyOptions {
-    ReplyOptions {
-        live: config.live_updates,
-        stop_button_delay: config.stop_button_delay,
-    }
-}
-
 /// Options of the workers.
 pub(super) fn worker_options(config: &VerificationZoneConfig) -> WorkerOptions {
     let defaults = WorkerOptions::default();
@@ -145,7 +124,7 @@ pub(super) fn worker_options(config: &VerificationZoneConfig) -> WorkerOptions {
             attempt_timeout: defaults
                 .asks
                 .attempt_timeout
-                .max(config.verification.answer_timeout * 2),
+                .max(config.verification.ask.budget * 2),
             ..defaults.asks
         },
         retention: config.retention,

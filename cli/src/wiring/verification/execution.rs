@@ -14,7 +14,8 @@ pub(crate) fn zone_client(
     retry: RetryPolicy,
 ) -> Result<Client, StartError> {
     let zone = &config.verification;
-    let secret = Secret::new(zone.oauth.client_secret.expose());
+    let secret = zone.oauth.client_secret.as_ref();
+    let secret = Secret::new(secret.map_or("", |secret| secret.expose()));
     let mut credentials = ClientCredentials::new(&zone.oauth.client_id, secret);
     if let Some(url) = &zone.oauth.token_url {
         credentials = credentials.token_url(url.as_str());
