@@ -6,6 +6,7 @@
 //! types and the sources of the values.) A part that is an enum is selected by the key with the enum's name.
 
 use super::error::{ConfigError, ConfigErrorKind, suggest};
+use super::key_recorder as recorder;
 use super::layer::{Node, Table, Value, ValueSource};
 use super::secrets;
 use interzone_options::{EXPECTED_DURATION, parse_duration};
@@ -34,7 +35,7 @@ pub(super) fn read<'de, T: de::Deserialize<'de>>(
     ignored: &[&'static str],
 ) -> Result<T> {
     let root = TableReader::new(String::new(), table, &ValueSource::Default, folder);
-    root.known
+    root.known_keys
         .borrow_mut()
         .extend(ignored.iter().map(|key| (*key).to_owned()));
     root.read_all(T::deserialize)
@@ -56,7 +57,7 @@ pub(super) fn read_section<'de, T: de::Deserialize<'de> + Default>(
             node,
             folder,
         })
-        .map_err(|error| error.at(key, &node.source)),
+        .map_err(|error| error.with_location(key, &node.source)),
     }
 }
 
@@ -297,7 +298,7 @@ impl<'de> SeqAccess<'de> for ListAccess<'de> {
         };
         let read = seed.deserialize(reader);
         read.map(Some)
-            .map_err(|error| error.at(&path, &node.source))
+            .map_err(|error| error.with_location(&path, &node.source))
     }
 }
 
@@ -338,7 +339,7 @@ pub(super) struct TableReader<'de> {
     /// Name of the part, if it is one.
     pub(super) part: &'static str,
     /// Keys that the struct and its parts have.
-    known: std::rc::Rc<RefCell<std::collections::BTreeSet<String>>>,
+    known_keys: std::rc::Rc<RefCell<std::collections::BTreeSet<String>>>,
 }
 
 impl<'de> TableReader<'de> {
@@ -349,18 +350,23 @@ impl<'de> TableReader<'de> {
             source,
             folder,
             part: "",
-            known: std::rc::Rc::default(),
+            known_keys: std::rc::Rc::default(),
         }
     }
 
     /// Reads the table with all its parts, and rejects keys that none of them has.
     fn read_all<T>(self, read: impl FnOnce(Self) -> Result<T>) -> Result<T> {
-        let value = read(self.clone()).map_err(|error| error.at(&self.path, self.source))?;
-        let known = self.known.borrow();
-        match self.table.iter().find(|(key, _)| !known.contains(*key)) {
+        let value =
+            read(self.clone()).map_err(|error| error.with_location(&self.path, self.source))?;
+        let known_keys = self.known_keys.borrow();
+        match self
+            .table
+            .iter()
+            .find(|(key, _)| !known_keys.contains(*key))
+        {
             None => Ok(value),
             Some((key, node)) => {
-                let near = suggest(key, known.iter().map(String::as_str));
+                let near = suggest(key, known_keys.iter().map(String::as_str));
                 let kind = ConfigErrorKind::UnknownKey(near.map(|near| self.full_key(near)));
                 let source = node.source.clone();
                 Err(ConfigError::new(&self.full_key(key), source, kind))
@@ -371,7 +377,7 @@ impl<'de> TableReader<'de> {
     /// Marks a key as known.
     pub(super) fn declare(&self, key: &str) {
         recorder::record(&self.full_key(key), recorder::UNKNOWN);
-        self.known.borrow_mut().insert(key.to_owned());
+        self.known_keys.borrow_mut().insert(key.to_owned());
     }
 
     pub(super) fn full_key(&self, key: &str) -> String {
@@ -394,7 +400,7 @@ impl<'de> TableReader<'de> {
             folder: self.folder,
         };
         seed.deserialize(reader)
-            .map_err(|error| error.at(&path, &node.source))
+            .map_err(|error| error.with_location(&path, &node.source))
     }
 
     /// Reads the string of a key.
@@ -536,7 +542,7 @@ impl<'de> EnumAccess<'de> for TagAccess<'de> {
         let variant: StrDeserializer<'_, ConfigError> = self.variant.into_deserializer();
         match seed.deserialize(variant) {
             Ok(variant) => Ok((variant, self)),
-            Err(error) => Err(error.at(&self.path, &self.node.source)),
+            Err(error) => Err(error.with_location(&self.path, &self.node.source)),
         }
     }
 }
@@ -563,43 +569,4 @@ impl<'de> VariantAccess<'de> for TagAccess<'de> {
     ) -> Result<V::Value> {
         self.reader.deserialize_struct("", fields, visitor)
     }
-}
-
-/// Records the keys of all structs and their types, from which tests generate the reference of all keys.
-#[cfg(test)]
-pub(crate) mod recorder {
-    use std::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    /// Type of a table with arbitrary names.
-    pub(crate) const STRING_MAP: &str = "a table of strings";
-    /// Type of a key that no table contained.
-    pub(crate) const UNKNOWN: &str = "";
-
-    thread_local! {
-        static RECORDED_KEYS: RefCell<BTreeMap<String, String>> = const { RefCell::new(BTreeMap::new()) };
-    }
-
-    /// Records a key and its type. The first known type wins, as it is the most specific.
-    pub(super) fn record(key: &str, expected: &str) {
-        RECORDED_KEYS.with_borrow_mut(|recorded| {
-            let known = recorded.entry(key.to_owned()).or_default();
-            if known.is_empty() {
-                expected.clone_into(known);
-            }
-        });
-    }
-
-    /// Returns the keys that this thread has recorded since the last call, with their types.
-    pub(crate) fn take() -> BTreeMap<String, String> {
-        RECORDED_KEYS.take()
-    }
-}
-
-#[cfg(not(test))]
-mod recorder {
-    pub(super) const STRING_MAP: &str = "";
-    pub(super) const UNKNOWN: &str = "";
-
-    pub(super) fn record(_: &str, _: &str) {}
 }
