@@ -10,14 +10,16 @@ use super::key_recorder as recorder;
 use super::layer::{Node, Table, Value, ValueSource};
 use super::secrets;
 use interzone_options::{EXPECTED_DURATION, parse_duration};
-use serde::de::value::{MapDeserializer, StrDeserializer, StringDeserializer};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer, StringDeserializer};
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer,
-    MapAccess, SeqAccess, VariantAccess, Visitor,
+    MapAccess, VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::rc::Rc;
 use std::slice;
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -108,11 +110,13 @@ impl<'de> NodeReader<'de> {
     }
 
     fn list<V: Visitor<'de>>(self, nodes: &'de [Node], visitor: V) -> Result<V::Value> {
-        visitor.visit_seq(ListAccess {
-            path: self.path,
-            nodes: nodes.iter().enumerate(),
+        let element = |(index, node)| NodeReader {
+            path: format!("{}[{index}]", self.path),
+            node,
             folder: self.folder,
-        })
+        };
+        let elements = nodes.iter().enumerate().map(element);
+        visitor.visit_seq(SeqDeserializer::new(elements))
     }
 
     fn table(&self) -> Result<TableReader<'de>> {
@@ -226,7 +230,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
             Value::EnvString(text) => {
                 let items = text.split(',').map(str::trim);
                 let items = items.filter(|item| !item.is_empty());
-                visitor.visit_seq(de::value::SeqDeserializer::new(items))
+                visitor.visit_seq(SeqDeserializer::new(items))
             }
             _ => Err(self.wrong_type("a list")),
         }
@@ -235,11 +239,13 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         recorder::record(&self.path, recorder::STRING_MAP);
         let reader = self.table()?;
-        visitor.visit_map(EntryAccess {
-            entries: reader.table.iter(),
-            value: None,
-            reader,
-        })
+        let entry = |(key, node): (&'de String, &'de Node)| {
+            let path = reader.full_key(key);
+            let folder = reader.folder;
+            (key.as_str(), NodeReader { path, node, folder })
+        };
+        let entries = reader.table.iter().map(entry);
+        visitor.visit_map(MapDeserializer::new(entries))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -257,7 +263,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
             return Err(self.refuse(format!("write {EXPECTED_DURATION}")));
         };
         let parts = [duration.as_secs(), u64::from(duration.subsec_nanos())];
-        visitor.visit_seq(de::value::SeqDeserializer::new(parts.into_iter()))
+        visitor.visit_seq(SeqDeserializer::new(parts.into_iter()))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -276,56 +282,11 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
     }
 }
 
-/// Reads the elements of a list.
-struct ListAccess<'de> {
-    path: String,
-    nodes: std::iter::Enumerate<slice::Iter<'de, Node>>,
-    folder: &'de Path,
-}
+impl<'de> IntoDeserializer<'de, ConfigError> for NodeReader<'de> {
+    type Deserializer = Self;
 
-impl<'de> SeqAccess<'de> for ListAccess<'de> {
-    type Error = ConfigError;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        let Some((index, node)) = self.nodes.next() else {
-            return Ok(None);
-        };
-        let path = format!("{}[{index}]", self.path);
-        let reader = NodeReader {
-            path: path.clone(),
-            node,
-            folder: self.folder,
-        };
-        let read = seed.deserialize(reader);
-        read.map(Some)
-            .map_err(|error| error.with_location(&path, &node.source))
-    }
-}
-
-/// Reads the entries of a table with arbitrary names.
-struct EntryAccess<'de> {
-    entries: std::collections::btree_map::Iter<'de, String, Node>,
-    value: Option<(&'de str, &'de Node)>,
-    reader: TableReader<'de>,
-}
-
-impl<'de> MapAccess<'de> for EntryAccess<'de> {
-    type Error = ConfigError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        let Some((key, node)) = self.entries.next() else {
-            return Ok(None);
-        };
-        self.value = Some((key, node));
-        let key: StrDeserializer<'_, ConfigError> = key.as_str().into_deserializer();
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
-        let Some((key, node)) = self.value.take() else {
-            return Err(ConfigError::custom("a value was read before its key"));
-        };
-        self.reader.read_value(key, node, seed)
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
@@ -339,7 +300,7 @@ pub(super) struct TableReader<'de> {
     /// Name of the part, if it is one.
     pub(super) part: &'static str,
     /// Keys that the struct and its parts have.
-    known_keys: std::rc::Rc<RefCell<std::collections::BTreeSet<String>>>,
+    known_keys: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl<'de> TableReader<'de> {
@@ -350,7 +311,7 @@ impl<'de> TableReader<'de> {
             source,
             folder,
             part: "",
-            known_keys: std::rc::Rc::default(),
+            known_keys: Rc::default(),
         }
     }
 
@@ -387,22 +348,6 @@ impl<'de> TableReader<'de> {
         }
     }
 
-    fn read_value<S: DeserializeSeed<'de>>(
-        &self,
-        key: &str,
-        node: &'de Node,
-        seed: S,
-    ) -> Result<S::Value> {
-        let path = self.full_key(key);
-        let reader = NodeReader {
-            path: path.clone(),
-            node,
-            folder: self.folder,
-        };
-        seed.deserialize(reader)
-            .map_err(|error| error.with_location(&path, &node.source))
-    }
-
     /// Reads the string of a key.
     pub(super) fn text(&self, key: &str, expected: &str) -> Result<Option<(&'de str, &'de Node)>> {
         self.declare(key);
@@ -435,14 +380,6 @@ impl<'de> Deserializer<'de> for TableReader<'de> {
             true => visitor.visit_some(self),
             false => visitor.visit_none(),
         }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value> {
-        visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -485,7 +422,7 @@ impl<'de> Deserializer<'de> for TableReader<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct seq
         tuple tuple_struct map identifier ignored_any
     }
 }
@@ -520,7 +457,16 @@ impl<'de> MapAccess<'de> for FieldAccess<'de> {
                 .map_err(|error| secrets::locate(error, part, &self.reader));
         }
         match self.reader.table.get(self.field) {
-            Some(node) => self.reader.read_value(self.field, node, seed),
+            Some(node) => {
+                let path = self.reader.full_key(self.field);
+                let reader = NodeReader {
+                    path: path.clone(),
+                    node,
+                    folder: self.reader.folder,
+                };
+                let value = seed.deserialize(reader);
+                value.map_err(|error| error.with_location(&path, &node.source))
+            }
             None => Err(ConfigError::missing_field(self.field)),
         }
     }
