@@ -7,9 +7,10 @@
 mod agents;
 mod check;
 mod connection;
-pub(crate) mod deserializer;
+mod deserializer;
 mod env_detect;
 mod error;
+pub(crate) mod key_recorder;
 mod layer;
 mod secrets;
 mod sections;

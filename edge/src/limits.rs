@@ -65,7 +65,7 @@ pub struct HttpLimits {
     )]
     pub receiving_requests: usize,
     /// Maximum number of concurrent streams on one HTTP/2 connection, watches included.
-    #[serde(skip)]
+    #[serde(deserialize_with = "interzone_options::positive")]
     pub http2_streams: u32,
     /// Maximum number of open watches of one principal, over all connections.
     #[serde(rename = "watches", deserialize_with = "interzone_options::positive")]

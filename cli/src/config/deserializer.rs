@@ -6,17 +6,20 @@
 //! types and the sources of the values.) A part that is an enum is selected by the key with the enum's name.
 
 use super::error::{ConfigError, ConfigErrorKind, suggest};
+use super::key_recorder as recorder;
 use super::layer::{Node, Table, Value, ValueSource};
 use super::secrets;
 use interzone_options::{EXPECTED_DURATION, parse_duration};
-use serde::de::value::{MapDeserializer, StrDeserializer, StringDeserializer};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer, StringDeserializer};
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer,
-    MapAccess, SeqAccess, VariantAccess, Visitor,
+    MapAccess, VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::rc::Rc;
 use std::slice;
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -34,7 +37,7 @@ pub(super) fn read<'de, T: de::Deserialize<'de>>(
     ignored: &[&'static str],
 ) -> Result<T> {
     let root = TableReader::new(String::new(), table, &ValueSource::Default, folder);
-    root.known
+    root.known_keys
         .borrow_mut()
         .extend(ignored.iter().map(|key| (*key).to_owned()));
     root.read_all(T::deserialize)
@@ -56,7 +59,7 @@ pub(super) fn read_section<'de, T: de::Deserialize<'de> + Default>(
             node,
             folder,
         })
-        .map_err(|error| error.at(key, &node.source)),
+        .map_err(|error| error.with_location(key, &node.source)),
     }
 }
 
@@ -107,11 +110,13 @@ impl<'de> NodeReader<'de> {
     }
 
     fn list<V: Visitor<'de>>(self, nodes: &'de [Node], visitor: V) -> Result<V::Value> {
-        visitor.visit_seq(ListAccess {
-            path: self.path,
-            nodes: nodes.iter().enumerate(),
+        let element = |(index, node)| NodeReader {
+            path: format!("{}[{index}]", self.path),
+            node,
             folder: self.folder,
-        })
+        };
+        let elements = nodes.iter().enumerate().map(element);
+        visitor.visit_seq(SeqDeserializer::new(elements))
     }
 
     fn table(&self) -> Result<TableReader<'de>> {
@@ -225,7 +230,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
             Value::EnvString(text) => {
                 let items = text.split(',').map(str::trim);
                 let items = items.filter(|item| !item.is_empty());
-                visitor.visit_seq(de::value::SeqDeserializer::new(items))
+                visitor.visit_seq(SeqDeserializer::new(items))
             }
             _ => Err(self.wrong_type("a list")),
         }
@@ -234,11 +239,13 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         recorder::record(&self.path, recorder::STRING_MAP);
         let reader = self.table()?;
-        visitor.visit_map(EntryAccess {
-            entries: reader.table.iter(),
-            value: None,
-            reader,
-        })
+        let entry = |(key, node): (&'de String, &'de Node)| {
+            let path = reader.full_key(key);
+            let folder = reader.folder;
+            (key.as_str(), NodeReader { path, node, folder })
+        };
+        let entries = reader.table.iter().map(entry);
+        visitor.visit_map(MapDeserializer::new(entries))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -256,7 +263,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
             return Err(self.refuse(format!("write {EXPECTED_DURATION}")));
         };
         let parts = [duration.as_secs(), u64::from(duration.subsec_nanos())];
-        visitor.visit_seq(de::value::SeqDeserializer::new(parts.into_iter()))
+        visitor.visit_seq(SeqDeserializer::new(parts.into_iter()))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -275,56 +282,11 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
     }
 }
 
-/// Reads the elements of a list.
-struct ListAccess<'de> {
-    path: String,
-    nodes: std::iter::Enumerate<slice::Iter<'de, Node>>,
-    folder: &'de Path,
-}
+impl<'de> IntoDeserializer<'de, ConfigError> for NodeReader<'de> {
+    type Deserializer = Self;
 
-impl<'de> SeqAccess<'de> for ListAccess<'de> {
-    type Error = ConfigError;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        let Some((index, node)) = self.nodes.next() else {
-            return Ok(None);
-        };
-        let path = format!("{}[{index}]", self.path);
-        let reader = NodeReader {
-            path: path.clone(),
-            node,
-            folder: self.folder,
-        };
-        let read = seed.deserialize(reader);
-        read.map(Some)
-            .map_err(|error| error.at(&path, &node.source))
-    }
-}
-
-/// Reads the entries of a table with arbitrary names.
-struct EntryAccess<'de> {
-    entries: std::collections::btree_map::Iter<'de, String, Node>,
-    value: Option<(&'de str, &'de Node)>,
-    reader: TableReader<'de>,
-}
-
-impl<'de> MapAccess<'de> for EntryAccess<'de> {
-    type Error = ConfigError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
-        let Some((key, node)) = self.entries.next() else {
-            return Ok(None);
-        };
-        self.value = Some((key, node));
-        let key: StrDeserializer<'_, ConfigError> = key.as_str().into_deserializer();
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
-        let Some((key, node)) = self.value.take() else {
-            return Err(ConfigError::custom("a value was read before its key"));
-        };
-        self.reader.read_value(key, node, seed)
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
@@ -338,7 +300,7 @@ pub(super) struct TableReader<'de> {
     /// Name of the part, if it is one.
     pub(super) part: &'static str,
     /// Keys that the struct and its parts have.
-    known: std::rc::Rc<RefCell<std::collections::BTreeSet<String>>>,
+    known_keys: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl<'de> TableReader<'de> {
@@ -349,18 +311,23 @@ impl<'de> TableReader<'de> {
             source,
             folder,
             part: "",
-            known: std::rc::Rc::default(),
+            known_keys: Rc::default(),
         }
     }
 
     /// Reads the table with all its parts, and rejects keys that none of them has.
     fn read_all<T>(self, read: impl FnOnce(Self) -> Result<T>) -> Result<T> {
-        let value = read(self.clone()).map_err(|error| error.at(&self.path, self.source))?;
-        let known = self.known.borrow();
-        match self.table.iter().find(|(key, _)| !known.contains(*key)) {
+        let value =
+            read(self.clone()).map_err(|error| error.with_location(&self.path, self.source))?;
+        let known_keys = self.known_keys.borrow();
+        match self
+            .table
+            .iter()
+            .find(|(key, _)| !known_keys.contains(*key))
+        {
             None => Ok(value),
             Some((key, node)) => {
-                let near = suggest(key, known.iter().map(String::as_str));
+                let near = suggest(key, known_keys.iter().map(String::as_str));
                 let kind = ConfigErrorKind::UnknownKey(near.map(|near| self.full_key(near)));
                 let source = node.source.clone();
                 Err(ConfigError::new(&self.full_key(key), source, kind))
@@ -371,7 +338,7 @@ impl<'de> TableReader<'de> {
     /// Marks a key as known.
     pub(super) fn declare(&self, key: &str) {
         recorder::record(&self.full_key(key), recorder::UNKNOWN);
-        self.known.borrow_mut().insert(key.to_owned());
+        self.known_keys.borrow_mut().insert(key.to_owned());
     }
 
     pub(super) fn full_key(&self, key: &str) -> String {
@@ -379,22 +346,6 @@ impl<'de> TableReader<'de> {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
         }
-    }
-
-    fn read_value<S: DeserializeSeed<'de>>(
-        &self,
-        key: &str,
-        node: &'de Node,
-        seed: S,
-    ) -> Result<S::Value> {
-        let path = self.full_key(key);
-        let reader = NodeReader {
-            path: path.clone(),
-            node,
-            folder: self.folder,
-        };
-        seed.deserialize(reader)
-            .map_err(|error| error.at(&path, &node.source))
     }
 
     /// Reads the string of a key.
@@ -429,14 +380,6 @@ impl<'de> Deserializer<'de> for TableReader<'de> {
             true => visitor.visit_some(self),
             false => visitor.visit_none(),
         }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value> {
-        visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -479,7 +422,7 @@ impl<'de> Deserializer<'de> for TableReader<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct seq
         tuple tuple_struct map identifier ignored_any
     }
 }
@@ -514,7 +457,16 @@ impl<'de> MapAccess<'de> for FieldAccess<'de> {
                 .map_err(|error| secrets::locate(error, part, &self.reader));
         }
         match self.reader.table.get(self.field) {
-            Some(node) => self.reader.read_value(self.field, node, seed),
+            Some(node) => {
+                let path = self.reader.full_key(self.field);
+                let reader = NodeReader {
+                    path: path.clone(),
+                    node,
+                    folder: self.reader.folder,
+                };
+                let value = seed.deserialize(reader);
+                value.map_err(|error| error.with_location(&path, &node.source))
+            }
             None => Err(ConfigError::missing_field(self.field)),
         }
     }
@@ -536,7 +488,7 @@ impl<'de> EnumAccess<'de> for TagAccess<'de> {
         let variant: StrDeserializer<'_, ConfigError> = self.variant.into_deserializer();
         match seed.deserialize(variant) {
             Ok(variant) => Ok((variant, self)),
-            Err(error) => Err(error.at(&self.path, &self.node.source)),
+            Err(error) => Err(error.with_location(&self.path, &self.node.source)),
         }
     }
 }
@@ -563,43 +515,4 @@ impl<'de> VariantAccess<'de> for TagAccess<'de> {
     ) -> Result<V::Value> {
         self.reader.deserialize_struct("", fields, visitor)
     }
-}
-
-/// Records the keys of all structs and their types, from which tests generate the reference of all keys.
-#[cfg(test)]
-pub(crate) mod recorder {
-    use std::cell::RefCell;
-    use std::collections::BTreeMap;
-
-    /// Type of a table with arbitrary names.
-    pub(crate) const STRING_MAP: &str = "a table of strings";
-    /// Type of a key that no table contained.
-    pub(crate) const UNKNOWN: &str = "";
-
-    thread_local! {
-        static RECORDED_KEYS: RefCell<BTreeMap<String, String>> = const { RefCell::new(BTreeMap::new()) };
-    }
-
-    /// Records a key and its type. The first known type wins, as it is the most specific.
-    pub(super) fn record(key: &str, expected: &str) {
-        RECORDED_KEYS.with_borrow_mut(|recorded| {
-            let known = recorded.entry(key.to_owned()).or_default();
-            if known.is_empty() {
-                expected.clone_into(known);
-            }
-        });
-    }
-
-    /// Returns the keys that this thread has recorded since the last call, with their types.
-    pub(crate) fn take() -> BTreeMap<String, String> {
-        RECORDED_KEYS.take()
-    }
-}
-
-#[cfg(not(test))]
-mod recorder {
-    pub(super) const STRING_MAP: &str = "";
-    pub(super) const UNKNOWN: &str = "";
-
-    pub(super) fn record(_: &str, _: &str) {}
 }

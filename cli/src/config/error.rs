@@ -59,7 +59,7 @@ impl ConfigError {
         Self::new(key, source.clone(), kind)
     }
 
-    /// An error whose key and source are set by [`at`](Self::at).
+    /// An error whose key and source are set by [`with_location`](Self::with_location).
     fn relative(key: &str, kind: ConfigErrorKind) -> Self {
         Self {
             is_located: false,
@@ -68,7 +68,7 @@ impl ConfigError {
     }
 
     /// Sets the value or table that the error is about, unless it is known already.
-    pub(super) fn at(mut self, path: &str, source: &ValueSource) -> Self {
+    pub(super) fn with_location(mut self, path: &str, source: &ValueSource) -> Self {
         if self.is_located {
             return self;
         }

@@ -113,7 +113,7 @@ pub(super) fn locate(error: ConfigError, base: &str, reader: &TableReader<'_>) -
         .find_map(|key| Some((key, reader.table.get(key)?)));
     match set {
         Some((key, node)) if error.is_about_value() => {
-            error.at(&reader.full_key(key), &node.source)
+            error.with_location(&reader.full_key(key), &node.source)
         }
         _ => error,
     }

@@ -3,7 +3,7 @@
 
 use super::tables::{capitalize, cell_text, code, page_header, table};
 use super::{assert_current, read_text};
-use crate::config::deserializer::recorder;
+use crate::config::key_recorder as recorder;
 use crate::config::tests::{self as execution, verification};
 use crate::config::{
     AgentKind, Config, EXECUTION_SECTIONS, ProviderConfig, VERIFICATION_SECTIONS,
