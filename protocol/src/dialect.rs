@@ -45,7 +45,7 @@ impl Dialect {
         } else if ["message/", "tasks/", "agent/"]
             .iter()
             .any(|prefix| method.starts_with(prefix))
-            || A2A_V1_METHODS.contains(&method)
+            || crate::a2a::A2aMethod::from_name(method).is_some()
         {
             Some(Self::A2a)
         } else {
@@ -71,25 +71,14 @@ impl Dialect {
                 params: ParamsShape::Any,
                 ..SHARED_ENDPOINT_POLICY
             },
-            Self::A2a => SHARED_ENDPOINT_POLICY,
+            // Bad `params` are reported as invalid params.
+            Self::A2a => Policy {
+                params: ParamsShape::Any,
+                ..SHARED_ENDPOINT_POLICY
+            },
         }
     }
 }
-
-/// Method names of A2A 1.0, which share no prefix.
-const A2A_V1_METHODS: [&str; 11] = [
-    "SendMessage",
-    "SendStreamingMessage",
-    "GetTask",
-    "ListTasks",
-    "CancelTask",
-    "SubscribeToTask",
-    "CreateTaskPushNotificationConfig",
-    "GetTaskPushNotificationConfig",
-    "ListTaskPushNotificationConfigs",
-    "DeleteTaskPushNotificationConfig",
-    "GetExtendedAgentCard",
-];
 
 /// Policy of the shared endpoint until the method is known.
 const SHARED_ENDPOINT_POLICY: Policy = Policy::SERVER;
@@ -144,6 +133,7 @@ pub const CAUCE_TRANSPORT_POLICY: Policy = Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::a2a::A2aMethod;
     use interzone_jsonrpc::{Parsed, parse};
 
     /// Returns the name of the violation in a message, or `ok`.
@@ -166,13 +156,7 @@ mod tests {
             (r#","id":null"#, "ok", "ok", "ok", "ok"),
             ("", "id_missing", "ok", "ok", "ok"),
             (r#","id":1,"x":1"#, "ok", "extra_member", "ok", "ok"),
-            (
-                r#","id":1,"params":1"#,
-                "params_scalar",
-                "ok",
-                "ok",
-                "params_scalar",
-            ),
+            (r#","id":1,"params":1"#, "params_scalar", "ok", "ok", "ok"),
             (r#","id":1,"params":[]"#, "ok", "ok", "ok", "ok"),
             (r#","id":1,"params":null"#, "ok", "ok", "ok", "ok"),
             (
@@ -245,8 +229,8 @@ mod tests {
 
     #[test]
     fn a2a_method_names_map_to_a2a_dialect() {
-        for method in A2A_V1_METHODS {
-            assert_eq!(Dialect::of_method(method), Some(Dialect::A2a));
+        for method in A2aMethod::ALL {
+            assert_eq!(Dialect::of_method(method.name()), Some(Dialect::A2a));
         }
         for method in [
             "tasks/get",

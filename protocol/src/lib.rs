@@ -4,6 +4,7 @@
 //! dialect and to how strictly its envelope is checked. Each dialect has its own module with its wire
 //! types and error codes. The crate has no I/O, no async, no state and no authorization.
 
+pub mod a2a;
 pub mod acp;
 mod dialect;
 pub mod vocab;
