@@ -2,8 +2,8 @@
 
 use crate::a2a::{
     A2aMethod, CancelTaskRequest, Codec, GetTaskRequest, ListTasksRequest, PushConfigRequest,
-    RequestMembers, RestRoute, RouteError, SubscribeToTaskRequest, TaskPushNotificationConfig,
-    WireFormat, json_rpc_tenant,
+    RequestMembers, RestRoute, RouteError, SendMessageRequest, SubscribeToTaskRequest,
+    TaskPushNotificationConfig, WireFormat, json_rpc_tenant,
 };
 
 const V1: WireFormat = WireFormat::V1;
@@ -195,6 +195,15 @@ fn query_names_are_in_any_spelling_and_the_last_wins() {
     ] {
         assert_eq!(decode(query).unwrap_err().path(), path);
     }
+}
+
+#[test]
+fn query_of_a_send_does_not_change_its_body() {
+    let route = RestRoute::parse("POST", "/message:send").unwrap();
+    let body = r#"{"message":{"messageId":"m","role":1,"parts":[{"text":"a"}]}}"#;
+    let members = route.members(body, "message=x&A2A-Version=1.0").unwrap();
+    let request: SendMessageRequest = members.decode(Codec::server(V1)).unwrap();
+    assert_eq!(request.message.message_id, "m");
 }
 
 #[test]
