@@ -505,3 +505,22 @@ fn secrets_and_contents_are_not_in_debug_output() {
     let part: A2aPart = read(V1, &json!({"text": "hunter2"})).unwrap();
     assert!(!format!("{part:?}").contains("hunter2"));
 }
+
+#[test]
+fn objects_and_arrays_over_the_limit_are_refused() {
+    let members: Vec<String> = (0..1_001)
+        .map(|number| format!(r#""x{number}":0"#))
+        .collect();
+    let text = format!(r#"{{"text":"a",{}}}"#, members.join(","));
+    let error = A2aPart::decode(&text, Codec::server(V1)).unwrap_err();
+    assert_eq!(error.expectation(), Expectation::MaxLength(1_000));
+    let metadata = format!(r#"{{"text":"a","metadata":{{{}}}}}"#, members.join(","));
+    assert!(A2aPart::decode(&metadata, Codec::server(V1)).is_ok());
+
+    let modes = vec![r#""""#; 100_001].join(",");
+    let message = r#""message":{"messageId":"m","role":1,"parts":[{"text":"a"}]}"#;
+    let text = format!(r#"{{{message},"configuration":{{"acceptedOutputModes":[{modes}]}}}}"#);
+    let error = SendMessageRequest::decode(&text, Codec::server(V1)).unwrap_err();
+    assert_eq!(error.path(), "configuration.acceptedOutputModes");
+    assert_eq!(error.expectation(), Expectation::MaxLength(100_000));
+}
