@@ -104,7 +104,7 @@ impl AgentInterface {
     /// Name of the JSON-RPC binding.
     pub const JSON_RPC: &'static str = "JSONRPC";
     /// Name of the REST binding.
-    pub const REST: &'static str = "HTTP+JSON";
+    pub const HTTP_JSON: &'static str = "HTTP+JSON";
 
     /// An interface that speaks JSON-RPC.
     pub fn json_rpc(url: impl Into<String>, version: impl Into<String>) -> Self {
@@ -112,8 +112,8 @@ impl AgentInterface {
     }
 
     /// An interface that speaks REST.
-    pub fn rest(url: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::new(url, Self::REST, version)
+    pub fn http_json(url: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::new(url, Self::HTTP_JSON, version)
     }
 
     fn new(url: impl Into<String>, binding: &str, version: impl Into<String>) -> Self {
@@ -209,14 +209,14 @@ pub struct AgentCardSignature {
 }
 
 impl A2aAgentCard {
-    /// The card in a shape, ready for a serializer. The signatures of a hybrid are those of the card that
-    /// [`readable_in_v03`](Self::readable_in_v03) returns.
+    /// The card in a shape, ready for a serializer. A hybrid has the members of the card that
+    /// [`readable_in_v03`](Self::readable_in_v03) returns, so it needs the signatures of that card.
     pub fn in_shape(&self, shape: CardShape) -> impl Serialize + '_ {
         ShapedCard { card: self, shape }
     }
 
-    /// Whether the card is written with members of 1.0 only, and the card without what 0.3 cannot read: its
-    /// schemes with a device code flow, and requirements that name them.
+    /// The card without what 0.3 cannot read: schemes with a device code flow, and requirements that name
+    /// them.
     #[must_use]
     pub fn readable_in_v03(&self) -> Self {
         let mut card = self.clone();

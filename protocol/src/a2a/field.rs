@@ -8,12 +8,18 @@ use super::invalid_field::{Expectation, InvalidField};
 use super::method::WireFormat;
 use super::wire::{Codec, WireObject};
 use crate::vocab::{Metadata, Timestamp, VerbatimJson};
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Most members of an object that is read, so that a body of tiny members does not take many times its size
+/// in memory. Metadata and data are not read, and have no limit.
+const MAX_MEMBERS: usize = 1_000;
+/// Most elements of an array that is read, for the same reason.
+const MAX_ELEMENTS: usize = 100_000;
 
 /// A value with its path.
 pub struct Field<'a, 'p> {
@@ -78,6 +84,9 @@ impl<'a, 'p> Field<'a, 'p> {
             FieldValue::Object(members) => Cow::Borrowed(*members),
             FieldValue::Json(text) if text.starts_with('{') => {
                 let members: Members<'a> = self.parse(text)?;
+                if members.0.len() > MAX_MEMBERS {
+                    return Err(self.error(Expectation::MaxLength(MAX_MEMBERS)));
+                }
                 Cow::Owned(members.0)
             }
             _ => return Err(self.error(Expectation::Object)),
@@ -101,6 +110,9 @@ impl<'a, 'p> Field<'a, 'p> {
             return Err(self.error(Expectation::Array));
         }
         let Elements(elements) = self.parse(text)?;
+        if elements.len() > MAX_ELEMENTS {
+            return Err(self.error(Expectation::MaxLength(MAX_ELEMENTS)));
+        }
         elements
             .into_iter()
             .enumerate()
@@ -255,7 +267,7 @@ fn parse_integer(text: &str) -> Option<i32> {
     is_whole.then(|| format!("{number:.0}").parse().ok())?
 }
 
-/// Members of a JSON object, in order.
+/// Members of a JSON object, in order, up to the first one over the limit.
 struct Members<'a>(Vec<Member<'a>>);
 
 #[derive(Deserialize)]
@@ -275,6 +287,9 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 let mut members = Vec::new();
                 while let Some((name, value)) = map.next_entry::<MemberName<'de>, &RawValue>()? {
                     members.push((name.0, FieldValue::Json(value.get())));
+                    if members.len() > MAX_MEMBERS {
+                        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                    }
                 }
                 Ok(Members(members))
             }
@@ -283,7 +298,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Elements of a JSON array.
+/// Elements of a JSON array, up to the first one over the limit.
 struct Elements<'a>(Vec<&'a str>);
 
 impl<'de> Deserialize<'de> for Elements<'de> {
@@ -300,6 +315,9 @@ impl<'de> Deserialize<'de> for Elements<'de> {
                 let mut elements = Vec::new();
                 while let Some(value) = seq.next_element::<&RawValue>()? {
                     elements.push(value.get());
+                    if elements.len() > MAX_ELEMENTS {
+                        while seq.next_element::<IgnoredAny>()?.is_some() {}
+                    }
                 }
                 Ok(Elements(elements))
             }

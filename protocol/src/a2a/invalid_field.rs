@@ -79,6 +79,8 @@ pub enum Expectation {
     Array,
     /// An array with at least one element.
     NonEmptyArray,
+    /// An object or array with at most this many members or elements.
+    MaxLength(usize),
     /// A whole number in a range.
     Integer {
         /// The least number.
@@ -111,6 +113,7 @@ impl fmt::Display for Expectation {
             Self::Object => f.write_str("must be an object"),
             Self::Array => f.write_str("must be an array"),
             Self::NonEmptyArray => f.write_str("must have at least one element"),
+            Self::MaxLength(max) => write!(f, "must have at most {max} members or elements"),
             Self::Integer { min, max } if *max == i32::MAX => {
                 write!(f, "must be an integer of at least {min}")
             }

@@ -2,7 +2,7 @@
 //!
 //! Over REST, the same members come from the body, the query and the path.
 
-use super::field::Field;
+use super::field::{Field, ObjectReader};
 use super::invalid_field::{Expectation, InvalidField};
 use super::message::A2aMessage;
 use super::method::WireFormat;
@@ -60,7 +60,7 @@ impl WireObject for SendMessageRequest {
             (message, _) => message,
         };
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             message: message.ok_or_else(|| object.member_error("message", Expectation::Present))?,
             configuration: object.optional("configuration")?,
             metadata: object.metadata("metadata")?,
@@ -80,9 +80,9 @@ impl WireObject for SendMessageRequest {
 }
 
 /// Only 1.0 has tenants.
-fn read_tenant(field: &Field<'_, '_>) -> Result<Option<String>, InvalidField> {
-    match field.format() {
-        WireFormat::V1 => field.object()?.optional_text("tenant"),
+fn read_tenant(object: &ObjectReader<'_, '_>) -> Result<Option<String>, InvalidField> {
+    match object.format() {
+        WireFormat::V1 => object.optional_text("tenant"),
         WireFormat::V03 | WireFormat::RestV03 => Ok(None),
     }
 }
@@ -140,7 +140,7 @@ impl WireObject for SendMessageConfiguration {
             push_notification_config: config
                 .map(|config| TaskPushNotificationConfig::read_without_task(&config))
                 .transpose()?,
-            history_length: read_history_length(field)?,
+            history_length: read_history_length(&object)?,
             return_immediately: match field.format() {
                 WireFormat::V1 => flag.unwrap_or(false),
                 WireFormat::V03 => !flag.unwrap_or(true),
@@ -172,10 +172,10 @@ impl WireObject for SendMessageConfiguration {
 }
 
 /// Reads `historyLength`. In 0.3, 0 means all messages, as if it were absent.
-fn read_history_length(field: &Field<'_, '_>) -> Result<Option<u32>, InvalidField> {
-    let length = field.object()?.integer("historyLength", 0, i32::MAX)?;
+fn read_history_length(object: &ObjectReader<'_, '_>) -> Result<Option<u32>, InvalidField> {
+    let length = object.integer("historyLength", 0, i32::MAX)?;
     let length = length.and_then(|length| u32::try_from(length).ok());
-    Ok(length.filter(|length| *length > 0 || field.format() == WireFormat::V1))
+    Ok(length.filter(|length| *length > 0 || object.format() == WireFormat::V1))
 }
 
 /// Params of GetTask.
@@ -213,10 +213,11 @@ struct IdView<'a> {
 
 impl WireObject for GetTaskRequest {
     fn read(field: &Field<'_, '_>) -> Result<Self, InvalidField> {
+        let object = field.object()?;
         Ok(Self {
-            tenant: read_tenant(field)?,
-            id: field.object()?.required_text("id")?,
-            history_length: read_history_length(field)?,
+            tenant: read_tenant(&object)?,
+            id: object.required_text("id")?,
+            history_length: read_history_length(&object)?,
         })
     }
 
@@ -298,12 +299,12 @@ impl WireObject for ListTasksRequest {
         let object = field.object()?;
         let status: Option<A2aTaskState> = object.optional("status")?;
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             context_id: object.optional_text("contextId")?,
             status: status.and_then(|status| status.0),
             page_size: object.integer("pageSize", 1, MAX_PAGE_SIZE)?,
             page_token: object.optional_text("pageToken")?,
-            history_length: read_history_length(field)?,
+            history_length: read_history_length(&object)?,
             status_timestamp_after: object.timestamp("statusTimestampAfter")?,
             include_artifacts: object.boolean("includeArtifacts")?.unwrap_or(false),
         })
@@ -340,7 +341,7 @@ impl WireObject for CancelTaskRequest {
     fn read(field: &Field<'_, '_>) -> Result<Self, InvalidField> {
         let object = field.object()?;
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             id: object.required_text("id")?,
             metadata: object.metadata("metadata")?,
         })
@@ -368,9 +369,10 @@ pub struct SubscribeToTaskRequest {
 
 impl WireObject for SubscribeToTaskRequest {
     fn read(field: &Field<'_, '_>) -> Result<Self, InvalidField> {
+        let object = field.object()?;
         Ok(Self {
-            tenant: read_tenant(field)?,
-            id: field.object()?.required_text("id")?,
+            tenant: read_tenant(&object)?,
+            id: object.required_text("id")?,
         })
     }
 
@@ -395,21 +397,22 @@ pub struct CreatePushConfigRequest {
 
 impl WireObject for CreatePushConfigRequest {
     fn read(field: &Field<'_, '_>) -> Result<Self, InvalidField> {
+        let object = field.object()?;
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             config: TaskPushNotificationConfig::read(field)?,
         })
     }
 
     fn write<S: Serializer>(&self, format: WireFormat, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct View<'a> {
+        struct CreateConfigView<'a> {
             #[serde(skip_serializing_if = "Option::is_none")]
             tenant: Option<&'a str>,
             #[serde(flatten)]
             config: Encoded<'a, TaskPushNotificationConfig>,
         }
-        let view = View {
+        let view = CreateConfigView {
             tenant: tenant_in(format, self.tenant.as_ref()),
             config: self.config.encode(format),
         };
@@ -469,7 +472,7 @@ impl WireObject for PushConfigRequest {
             ),
         };
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             task_id,
             id,
         })
@@ -516,7 +519,7 @@ impl WireObject for ListPushConfigsRequest {
             WireFormat::V1 | WireFormat::RestV03 => "taskId",
         };
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
             task_id: object.required_text(task_id)?,
             // 0 is the default of a number that is not optional in the proto.
             page_size: object
@@ -550,9 +553,9 @@ pub struct GetExtendedAgentCardRequest {
 
 impl WireObject for GetExtendedAgentCardRequest {
     fn read(field: &Field<'_, '_>) -> Result<Self, InvalidField> {
-        field.object()?;
+        let object = field.object()?;
         Ok(Self {
-            tenant: read_tenant(field)?,
+            tenant: read_tenant(&object)?,
         })
     }
 

@@ -55,16 +55,18 @@ impl WireObject for SendMessageResponse {
     fn write<S: Serializer>(&self, format: WireFormat, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        enum View<'a> {
+        enum SendResponseView<'a> {
             Task(Encoded<'a, A2aTask>),
             Message(Encoded<'a, A2aMessage>),
         }
         match (self, format) {
             (Self::Task(task), WireFormat::V03) => task.write(format, serializer),
             (Self::Message(message), WireFormat::V03) => message.write(format, serializer),
-            (Self::Task(task), _) => View::Task(task.encode(format)).serialize(serializer),
+            (Self::Task(task), _) => {
+                SendResponseView::Task(task.encode(format)).serialize(serializer)
+            }
             (Self::Message(message), _) => {
-                View::Message(message.encode(format)).serialize(serializer)
+                SendResponseView::Message(message.encode(format)).serialize(serializer)
             }
         }
     }
@@ -101,13 +103,13 @@ impl WireObject for ListTasksResponse {
     fn write<S: Serializer>(&self, format: WireFormat, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct View<'a> {
+        struct TaskPageView<'a> {
             tasks: EncodedList<'a, A2aTask>,
             next_page_token: &'a str,
             page_size: u32,
             total_size: u32,
         }
-        let view = View {
+        let view = TaskPageView {
             tasks: EncodedList::new(&self.tasks, format),
             next_page_token: &self.next_page_token,
             page_size: self.page_size,
@@ -152,7 +154,7 @@ impl WireObject for ListPushConfigsResponse {
     fn write<S: Serializer>(&self, format: WireFormat, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct View<'a> {
+        struct ConfigPageView<'a> {
             configs: EncodedList<'a, TaskPushNotificationConfig>,
             #[serde(skip_serializing_if = "Option::is_none")]
             next_page_token: Option<&'a str>,
@@ -161,7 +163,7 @@ impl WireObject for ListPushConfigsResponse {
         if format == WireFormat::V03 {
             return configs.serialize(serializer);
         }
-        let view = View {
+        let view = ConfigPageView {
             configs,
             next_page_token: non_empty(&self.next_page_token),
         };
@@ -180,10 +182,10 @@ impl WireObject for DeletePushConfigResponse {
 
     fn write<S: Serializer>(&self, format: WireFormat, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct View {}
+        struct EmptyView {}
         match format {
             WireFormat::V03 => serializer.serialize_unit(),
-            WireFormat::V1 | WireFormat::RestV03 => View {}.serialize(serializer),
+            WireFormat::V1 | WireFormat::RestV03 => EmptyView {}.serialize(serializer),
         }
     }
 }

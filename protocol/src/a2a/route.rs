@@ -175,8 +175,9 @@ impl RestRoute {
         })
     }
 
-    /// The request's members: those of the body and the query, and the ids of the path, which win. The
-    /// tenant is left to the caller, which must compare it with the one in the body.
+    /// The request's members: those of the body, those of the query if the method has no params in the
+    /// body, and the ids of the path, which win. The tenant of the path is left to the caller, which must
+    /// compare it with the one of the members.
     ///
     /// # Errors
     /// The body is not a JSON object.
@@ -186,10 +187,19 @@ impl RestRoute {
         query: &str,
     ) -> Result<RequestMembers<'a>, InvalidField> {
         let mut members = RequestMembers::from_body(body)?;
-        members.add_query(query);
-        let task_member = match self.method {
-            method if method.is_push() => "taskId",
-            _ => "id",
+        let has_params_in_body = matches!(
+            self.method,
+            A2aMethod::SendMessage
+                | A2aMethod::SendStreamingMessage
+                | A2aMethod::CreateTaskPushNotificationConfig
+        );
+        if !has_params_in_body {
+            members.add_query(query);
+        }
+        let task_member = if self.method.is_push() {
+            "taskId"
+        } else {
+            "id"
         };
         if let Some(id) = &self.task_id {
             members.set(task_member, id.clone());

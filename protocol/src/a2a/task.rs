@@ -451,7 +451,7 @@ impl StreamResponse {
         let object = field.object()?;
         object.check_kind(KINDS)?;
         let kind = object.optional_text("kind")?;
-        // Without `kind`, a member that only one of the objects has tells them apart.
+        // Without `kind`, a member that only one of the objects has distinguishes them.
         let has = |name| object.field(name).map(|field| field.is_some());
         let is = |name: &str| kind.as_deref() == Some(name);
         let is_unnamed = kind.is_none();

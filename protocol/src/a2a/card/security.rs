@@ -26,7 +26,7 @@ pub enum SecurityScheme {
     HttpAuth(HttpAuthScheme),
     /// OAuth 2.
     #[serde(rename = "oauth2SecurityScheme")]
-    OAuth2(OAuthScheme),
+    OAuth2(Box<OAuthScheme>),
     /// OpenID Connect.
     #[serde(rename = "openIdConnectSecurityScheme")]
     OpenIdConnect(OpenIdConnectScheme),
@@ -259,7 +259,7 @@ fn read_scheme(field: &Field<'_, '_>) -> Result<Option<SecurityScheme>, InvalidF
         return Ok(Some(SecurityScheme::HttpAuth(scheme)));
     }
     if let Some(scheme) = object.optional("oauth2SecurityScheme")? {
-        return Ok(Some(SecurityScheme::OAuth2(scheme)));
+        return Ok(Some(SecurityScheme::OAuth2(Box::new(scheme))));
     }
     if let Some(scheme) = object.optional("openIdConnectSecurityScheme")? {
         return Ok(Some(SecurityScheme::OpenIdConnect(scheme)));
@@ -270,7 +270,7 @@ fn read_scheme(field: &Field<'_, '_>) -> Result<Option<SecurityScheme>, InvalidF
     Ok(match object.text("type")?.as_str() {
         "apiKey" => Some(SecurityScheme::ApiKey(ApiKeyScheme::read(field)?)),
         "http" => Some(SecurityScheme::HttpAuth(HttpAuthScheme::read(field)?)),
-        "oauth2" => Some(SecurityScheme::OAuth2(OAuthScheme::read(field)?)),
+        "oauth2" => Some(SecurityScheme::OAuth2(Box::new(OAuthScheme::read(field)?))),
         "openIdConnect" => Some(SecurityScheme::OpenIdConnect(OpenIdConnectScheme::read(
             field,
         )?)),
@@ -306,7 +306,7 @@ impl Serialize for SecurityRequirement {
             list: &'a [String],
         }
         #[derive(Serialize)]
-        struct View<'a> {
+        struct RequirementView<'a> {
             #[serde(skip_serializing_if = "BTreeMap::is_empty")]
             schemes: BTreeMap<&'a str, StringList<'a>>,
         }
@@ -314,7 +314,7 @@ impl Serialize for SecurityRequirement {
         let schemes = lists
             .map(|(name, list)| (name.as_str(), StringList { list }))
             .collect();
-        View { schemes }.serialize(serializer)
+        RequirementView { schemes }.serialize(serializer)
     }
 }
 

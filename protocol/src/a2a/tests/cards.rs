@@ -265,3 +265,23 @@ fn canonical_members_are_sorted_by_utf16_code_units() {
     let params = "{\"\u{20ac}\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}";
     assert!(json.contains(params), "{json}");
 }
+
+#[test]
+fn canonical_json_matches_the_examples_of_rfc_8785() {
+    let card = A2aAgentCard::decode(
+        r#"{"capabilities":{"extensions":[{"params":{
+            "numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001,-0.0,1e20],
+            "string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+            "literals":[null,true,false]}}]}}"#,
+        Codec::client(WireFormat::V1),
+    )
+    .unwrap();
+    let json = String::from_utf8(card.canonical_json(CanonicalForm::Specification).unwrap());
+    let params = concat!(
+        r#"{"literals":[null,true,false],"#,
+        r#""numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27,0,100000000000000000000],"#,
+        r#""string":"€$\u000f\nA'B\"\\\\\"/"}"#
+    );
+    let json = json.unwrap();
+    assert!(json.contains(params), "{json}");
+}

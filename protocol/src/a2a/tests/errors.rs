@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const V1: WireFormat = WireFormat::V1;
 const V03: WireFormat = WireFormat::V03;
-const REST: WireFormat = WireFormat::RestV03;
+const REST_V03: WireFormat = WireFormat::RestV03;
 
 #[test]
 fn errors_have_the_codes_and_statuses_of_the_specification() {
@@ -121,7 +121,7 @@ fn json_rpc_error_has_error_info_first_and_then_violations() {
 #[test]
 fn rest_v03_error_body_has_code_and_type() {
     let error = A2aError::new(A2aErrorKind::TaskNotFound).with_metadata("taskId", "t");
-    let body = serde_json::to_value(error.rest_body(REST)).unwrap();
+    let body = serde_json::to_value(error.rest_body(REST_V03)).unwrap();
     assert_eq!(
         body,
         json!({"code": -32001, "type": "TaskNotFoundError", "message": "Task not found",

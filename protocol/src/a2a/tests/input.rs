@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const V1: WireFormat = WireFormat::V1;
 const V03: WireFormat = WireFormat::V03;
-const REST: WireFormat = WireFormat::RestV03;
+const REST_V03: WireFormat = WireFormat::RestV03;
 
 fn send(message: Value) -> Value {
     json!({"message": message})
@@ -338,7 +338,7 @@ fn v03_objects_of_another_kind_are_refused() {
 }
 
 #[test]
-fn events_without_kind_are_told_apart_by_their_members() {
+fn events_without_kind_are_distinguished_by_members() {
     let codec = Codec::client(V03);
     let kind = |text: &str| match StreamResponse::decode(text, codec).unwrap() {
         StreamResponse::Task(_) => "task",
@@ -376,7 +376,7 @@ fn history_length_zero_means_all_in_0_3() {
             .history_length
     };
     assert_eq!(
-        (length(V1), length(V03), length(REST)),
+        (length(V1), length(V03), length(REST_V03)),
         (Some(0), None, None)
     );
 }
@@ -401,13 +401,13 @@ fn absent_blocking_waits_except_in_rest_configuration() {
         V03,
         json!({"message": parts, "configuration": {"blocking": false}})
     ));
-    assert!(!is_immediate(REST, json!({"message": content})));
+    assert!(!is_immediate(REST_V03, json!({"message": content})));
     assert!(is_immediate(
-        REST,
+        REST_V03,
         json!({"request": content, "configuration": {}})
     ));
     assert!(!is_immediate(
-        REST,
+        REST_V03,
         json!({"message": content, "configuration": {"blocking": true}})
     ));
 }
@@ -431,7 +431,7 @@ fn list_filters_are_validated() {
 #[test]
 fn rest_v03_accepts_both_spellings_of_canceled() {
     for name in ["TASK_STATE_CANCELLED", "TASK_STATE_CANCELED"] {
-        let status: A2aTaskStatus = read(REST, &json!({"state": name})).unwrap();
+        let status: A2aTaskStatus = read(REST_V03, &json!({"state": name})).unwrap();
         assert_eq!(status.state, A2aTaskState(Some(TaskState::Canceled)));
     }
     assert!(read::<A2aTaskStatus>(V1, &json!({"state": "TASK_STATE_CANCELLED"})).is_err());
@@ -465,12 +465,15 @@ fn rest_v03_creates_push_configs_from_three_shapes() {
     let expected: TaskPushNotificationConfig = read(V1, &flat).unwrap();
     for json in [&flat, &named, &python] {
         assert_eq!(
-            &read::<TaskPushNotificationConfig>(REST, json).unwrap(),
+            &read::<TaskPushNotificationConfig>(REST_V03, json).unwrap(),
             &expected
         );
     }
     let bad = json!({"name": "tasks/t", "pushNotificationConfig": inner});
-    assert_eq!(refusal::<TaskPushNotificationConfig>(REST, &bad).0, "name");
+    assert_eq!(
+        refusal::<TaskPushNotificationConfig>(REST_V03, &bad).0,
+        "name"
+    );
 }
 
 #[test]
@@ -501,4 +504,23 @@ fn secrets_and_contents_are_not_in_debug_output() {
     assert!(!format!("{config:?}").contains("hunter2"));
     let part: A2aPart = read(V1, &json!({"text": "hunter2"})).unwrap();
     assert!(!format!("{part:?}").contains("hunter2"));
+}
+
+#[test]
+fn objects_and_arrays_over_the_limit_are_refused() {
+    let members: Vec<String> = (0..1_001)
+        .map(|number| format!(r#""x{number}":0"#))
+        .collect();
+    let text = format!(r#"{{"text":"a",{}}}"#, members.join(","));
+    let error = A2aPart::decode(&text, Codec::server(V1)).unwrap_err();
+    assert_eq!(error.expectation(), Expectation::MaxLength(1_000));
+    let metadata = format!(r#"{{"text":"a","metadata":{{{}}}}}"#, members.join(","));
+    assert!(A2aPart::decode(&metadata, Codec::server(V1)).is_ok());
+
+    let modes = vec![r#""""#; 100_001].join(",");
+    let message = r#""message":{"messageId":"m","role":1,"parts":[{"text":"a"}]}"#;
+    let text = format!(r#"{{{message},"configuration":{{"acceptedOutputModes":[{modes}]}}}}"#);
+    let error = SendMessageRequest::decode(&text, Codec::server(V1)).unwrap_err();
+    assert_eq!(error.path(), "configuration.acceptedOutputModes");
+    assert_eq!(error.expectation(), Expectation::MaxLength(100_000));
 }

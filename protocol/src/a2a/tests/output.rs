@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const V1: WireFormat = WireFormat::V1;
 const V03: WireFormat = WireFormat::V03;
-const REST: WireFormat = WireFormat::RestV03;
+const REST_V03: WireFormat = WireFormat::RestV03;
 
 /// A task of 1.0 with every member.
 pub(super) fn task_v1() -> Value {
@@ -82,10 +82,13 @@ fn task_has_its_form_in_every_format() {
             "extensions": ["urn:x"], "metadata": {"k": 1}}],
         "metadata": {"k": 1},
     });
-    assert_eq!(write(REST, &task), rest);
+    assert_eq!(write(REST_V03, &task), rest);
     let mut without_references = task;
     without_references.history[0].reference_task_ids.clear();
-    assert_eq!(read::<A2aTask>(REST, &rest).unwrap(), without_references);
+    assert_eq!(
+        read::<A2aTask>(REST_V03, &rest).unwrap(),
+        without_references
+    );
 }
 
 #[test]
@@ -134,8 +137,8 @@ fn events_are_wrapped_except_in_0_3_over_json_rpc() {
     assert_eq!(read::<StreamResponse>(V03, &v03).unwrap(), event);
     let rest = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "final": true,
         "status": {"state": "TASK_STATE_WORKING"}}});
-    assert_eq!(write(REST, &event), rest);
-    assert_eq!(read::<StreamResponse>(REST, &rest).unwrap(), event);
+    assert_eq!(write(REST_V03, &event), rest);
+    assert_eq!(read::<StreamResponse>(REST_V03, &rest).unwrap(), event);
     for wrong in [json!({}), json!({"task": null}), json!({"unknown": {}})] {
         assert!(read::<StreamResponse>(V1, &wrong).is_err());
     }
@@ -150,7 +153,7 @@ fn send_result_is_a_task_or_a_message() {
     assert_eq!(write(V1, &response), wrapped);
     assert_eq!(write(V03, &response)["kind"], "message");
     assert_eq!(
-        write(REST, &response)["message"]["content"],
+        write(REST_V03, &response)["message"]["content"],
         json!([{"text": "hi"}])
     );
     let v03 = write(V03, &response);
@@ -169,7 +172,7 @@ fn push_config_has_its_form_in_every_format() {
         json!({"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": inner});
     assert_eq!(write(V1, &config), v1);
     assert_eq!(write(V03, &config), v03);
-    assert_eq!(write(REST, &config), rest);
+    assert_eq!(write(REST_V03, &config), rest);
     let request: CreatePushConfigRequest = read(V1, &v1).unwrap();
     assert_eq!(write(V1, &request), v1);
 
@@ -193,7 +196,7 @@ fn lists_have_their_members_even_if_empty() {
     assert_eq!(write(V1, &page), empty);
     assert_eq!(read::<ListTasksResponse>(V1, &empty).unwrap(), page);
     let configs = ListPushConfigsResponse::default();
-    assert_eq!(write(REST, &configs), json!({"configs": []}));
+    assert_eq!(write(REST_V03, &configs), json!({"configs": []}));
     assert_eq!(write(V03, &DeletePushConfigResponse), Value::Null);
     assert_eq!(write(V1, &DeletePushConfigResponse), json!({}));
 }
@@ -214,12 +217,12 @@ fn send_params_have_their_form_in_every_format() {
         "pushNotificationConfig": {"url": "https://a.example"}})
     );
     assert_eq!(v03.get("tenant"), None);
-    let rest = write(REST, &request);
+    let rest = write(REST_V03, &request);
     assert_eq!(
         rest["configuration"]["pushNotification"],
         json!({"url": "https://a.example"})
     );
-    for format in [V03, REST] {
+    for format in [V03, REST_V03] {
         let mut expected = request.clone();
         expected.tenant = None;
         let written = write(format, &request);

@@ -2,12 +2,12 @@
 
 use crate::a2a::{
     A2aMethod, CancelTaskRequest, Codec, GetTaskRequest, ListTasksRequest, PushConfigRequest,
-    RequestMembers, RestRoute, RouteError, SubscribeToTaskRequest, TaskPushNotificationConfig,
-    WireFormat, json_rpc_tenant,
+    RequestMembers, RestRoute, RouteError, SendMessageRequest, SubscribeToTaskRequest,
+    TaskPushNotificationConfig, WireFormat, json_rpc_tenant,
 };
 
 const V1: WireFormat = WireFormat::V1;
-const REST: WireFormat = WireFormat::RestV03;
+const REST_V03: WireFormat = WireFormat::RestV03;
 
 type Ids = (Option<&'static str>, Option<&'static str>);
 
@@ -51,9 +51,9 @@ fn every_path_has_its_method() {
     ] {
         for (prefix, tenant, format) in [
             ("", None, V1),
-            ("/v1", None, REST),
+            ("/v1", None, REST_V03),
             ("/support", Some("support"), V1),
-            ("/support/v1", Some("support"), REST),
+            ("/support/v1", Some("support"), REST_V03),
         ] {
             for slash in ["", "/"] {
                 let route = RestRoute::parse(verb, &format!("{prefix}{path}{slash}")).unwrap();
@@ -87,12 +87,12 @@ fn ids_are_decoded_and_split_at_the_last_colon() {
         "/tasks/:cancel",
         "/tasks//pushNotificationConfigs",
     ] {
-        assert_eq!(RestRoute::parse("GET", path).is_ok(), false, "{path}");
+        assert!(RestRoute::parse("GET", path).is_err(), "{path}");
     }
 }
 
 #[test]
-fn unknown_paths_and_verbs_are_told_apart() {
+fn unknown_paths_and_verbs_have_different_errors() {
     for path in [
         "",
         "/",
@@ -147,7 +147,7 @@ fn ids_of_the_path_win_over_the_body() {
 
     let route = RestRoute::parse("GET", "/v1/tasks/t/pushNotificationConfigs/c").unwrap();
     let members = route.members("", "").unwrap();
-    let request: PushConfigRequest = members.decode(Codec::server(REST)).unwrap();
+    let request: PushConfigRequest = members.decode(Codec::server(REST_V03)).unwrap();
     assert_eq!(
         (request.task_id.as_str(), request.id.as_deref()),
         ("t", Some("c"))
@@ -157,7 +157,7 @@ fn ids_of_the_path_win_over_the_body() {
     let body =
         r#"{"name":"tasks/x/pushNotificationConfigs/c","pushNotificationConfig":{"url":"u"}}"#;
     let members = route.members(body, "").unwrap();
-    let config: TaskPushNotificationConfig = members.decode(Codec::server(REST)).unwrap();
+    let config: TaskPushNotificationConfig = members.decode(Codec::server(REST_V03)).unwrap();
     assert_eq!(
         (config.task_id.as_str(), config.id.as_deref()),
         ("t", Some("c"))
@@ -195,6 +195,15 @@ fn query_names_are_in_any_spelling_and_the_last_wins() {
     ] {
         assert_eq!(decode(query).unwrap_err().path(), path);
     }
+}
+
+#[test]
+fn query_of_a_send_does_not_change_its_body() {
+    let route = RestRoute::parse("POST", "/message:send").unwrap();
+    let body = r#"{"message":{"messageId":"m","role":1,"parts":[{"text":"a"}]}}"#;
+    let members = route.members(body, "message=x&A2A-Version=1.0").unwrap();
+    let request: SendMessageRequest = members.decode(Codec::server(V1)).unwrap();
+    assert_eq!(request.message.message_id, "m");
 }
 
 #[test]
