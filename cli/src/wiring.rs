@@ -79,7 +79,7 @@ pub(crate) struct ExecutionServer {
     hub: Hub,
     console: Option<Arc<Console>>,
     command_agents: Vec<Arc<CommandAgent>>,
-    tasks: ServerTasks<Workers>,
+    tasks: ServerTasks,
     shutdown_grace: Duration,
 }
 
@@ -151,13 +151,15 @@ impl ExecutionServer {
             ..EgressOptions::default()
         };
         let egress = Egress::new(&egress)?;
-        tasks.workers.set(Workers::start(
+        let workers = Workers::start(
             hub.clone(),
-            Arc::new(webhooks(config, egress.clone())),
+            Arc::new(webhooks(config, hub.clone(), egress.clone())),
             worker_options(config, &egress, &reader),
             metrics.clone(),
             shutdown.clone(),
-        ));
+        );
+        let run_counter = workers.run_counter();
+        tasks.workers.set(workers.into());
         let workers = tasks.workers.clone();
         let request_log = config.request_log.map(|scope| {
             let (log, backlog) = RequestLog::new(scope, metrics.clone());
@@ -201,8 +203,7 @@ impl ExecutionServer {
             if listener.is_none() {
                 url = listeners.url();
             }
-            let workers = tasks.workers.clone();
-            let running = Arc::new(move || workers.query(Workers::running).unwrap_or(0));
+            let running = Arc::new(move || run_counter.count());
             let (core, serving) = (&config.agentcore, &mut tasks.listeners);
             listeners.serve(core, zone.clone(), running, serving, &stop, grace);
         }

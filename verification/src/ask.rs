@@ -14,13 +14,13 @@ pub(crate) use state_store::{AskStateStore, user_key};
 use crate::attachments::FetchRetry;
 use crate::gates::{GateDecision, SlackIdentity};
 use crate::question::Question;
-use crate::reply::{self, LiveReply, LiveReplyState, PostOutcome, SkippedFile};
+use crate::reply::{self, LiveReply, LiveReplyState, SkippedFile};
 use crate::slack::tokens::Installation;
 use crate::state::{StateInner, VerificationState};
 use crate::texts::{Language, Refusal};
-use crate::workers::OutboxHandler;
 use async_trait::async_trait;
 use execute::AskOutcome;
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::audit::AuditEntry;
 use interzone_hub::{HubError, NewOutboxEntry, OutboxEntry};
 use interzone_protocol::zone::{ErrorReason, ExecuteResult};
@@ -38,12 +38,11 @@ const ANSWERED_TTL: Duration = Duration::from_secs(90 * 24 * 3_600);
 pub(crate) struct AskHandler(pub(crate) VerificationState);
 
 #[async_trait]
-impl OutboxHandler for AskHandler {
-    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
+impl DeliveryHandler for AskHandler {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         let Ok(question) = entry.payload.decode::<Question>() else {
-            return PostOutcome::Failed {
-                reason: "cannot decode the question: written by another version".to_owned(),
-            };
+            let reason = "cannot decode the question: written by another version";
+            return Ok(DeliveryOutcome::failed(reason));
         };
         let attempt = AskAttempt {
             zone: &self.0.0,
@@ -51,8 +50,8 @@ impl OutboxHandler for AskHandler {
             question: &question,
             attempt: entry.attempt,
         };
-        match attempt.process().await {
-            Ok(()) => PostOutcome::Delivered,
+        Ok(match attempt.process().await {
+            Ok(()) => DeliveryOutcome::Delivered,
             Err(RetryLater {
                 reason,
                 delay,
@@ -61,9 +60,12 @@ impl OutboxHandler for AskHandler {
                 if is_deferred {
                     attempt.record_deferral().await;
                 }
-                PostOutcome::Retry { reason, delay }
+                DeliveryOutcome::Retry {
+                    reason,
+                    retry_after: delay,
+                }
             }
-        }
+        })
     }
 
     async fn on_dead_letter(&self, entry: &OutboxEntry, _why: &str) {

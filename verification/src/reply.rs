@@ -31,7 +31,7 @@ pub use outbox_payload::{LiveReplyState, POST_CHANNEL};
 pub(crate) use plan::plan_stop_notice;
 pub use plan::{PlanError, SkippedFile, plan_answer, plan_failure, plan_refusal, plan_stop};
 pub use ports::TokenProvider;
-pub use poster::{PostHandler, PostOutcome};
+pub use poster::PostHandler;
 
 use crate::question::Question;
 use crate::slack::api::Slack;

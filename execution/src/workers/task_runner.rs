@@ -2,12 +2,12 @@
 //!
 //! An agent that panics, hangs or fails only ends its own run.
 
-use super::is_retryable;
 use super::options::{WorkerMetrics, WorkerOptions};
 use super::run_output::RunOutput;
 use crate::agents::{output_error, stopped_error};
 use crate::attachments::{AttachmentLoader, StreamDetector, append_skipped};
 use crate::memory::MemoryAccount;
+use interzone_backoff::Backoff;
 use interzone_edge::budget::ShareKey;
 use interzone_hub::{
     Agent, AgentError, HubError, ReadMemory, Run, Task, Turn, TurnOutcome, TurnOutput, TurnStart,
@@ -23,9 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// Time for an aborted agent to end.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Initial and maximum retry delay of store writes.
-const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Delays between retries of a store write.
+const STORE_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Delay before a task that lacked memory is claimed again.
 const MEMORY_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -293,14 +292,15 @@ impl TaskRunner {
         attempt: impl Fn() -> F,
     ) -> Result<T, HubError> {
         let deadline = Instant::now() + self.options.lease;
-        let mut delay = INITIAL_RETRY_DELAY;
+        let mut retry = 0_u32;
         loop {
+            let delay = STORE_BACKOFF.delay(retry);
             match attempt().await {
                 // Reserving memory has its own timeout.
                 Err(HubError::NoMemory) => return Err(HubError::NoMemory),
-                Err(error) if is_retryable(&error) && Instant::now() + delay < deadline => {
+                Err(error) if error.is_retryable() && Instant::now() + delay < deadline => {
                     tokio::time::sleep(delay).await;
-                    delay = delay.saturating_mul(2).min(MAX_RETRY_DELAY);
+                    retry = retry.saturating_add(1);
                 }
                 result => return result,
             }

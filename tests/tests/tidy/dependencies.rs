@@ -15,17 +15,24 @@ use crate::tree::{Finding, root};
 pub(crate) type DependencyTable<'a> = &'a [(&'a str, &'a [&'a str])];
 
 pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
+    ("backoff", &[]),
     ("jsonrpc", &[]),
     ("protocol", &["jsonrpc"]),
-    ("hub", &["protocol::vocab"]),
-    ("store", &["hub", "protocol::vocab"]),
-    ("edge", &[]),
-    ("client", &["jsonrpc", "protocol"]),
+    ("hub", &["backoff", "protocol::vocab"]),
+    ("store", &["backoff", "hub", "protocol::vocab"]),
+    ("edge", &["backoff"]),
+    ("client", &["backoff", "jsonrpc", "protocol"]),
+    ("delivery", &["backoff", "hub"]),
     (
         "execution",
-        &["jsonrpc", "protocol", "hub", "edge", "client"],
+        &[
+            "backoff", "jsonrpc", "protocol", "hub", "edge", "client", "delivery",
+        ],
     ),
-    ("verification", &["protocol", "hub", "edge", "client"]),
+    (
+        "verification",
+        &["backoff", "protocol", "hub", "edge", "client", "delivery"],
+    ),
     ("playground", &["edge"]),
     ("cli", EVERY_LIBRARY),
     ("tests", EVERY_LIBRARY),
@@ -34,12 +41,14 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
 ];
 
 const EVERY_LIBRARY: &[&str] = &[
+    "backoff",
     "jsonrpc",
     "protocol",
     "hub",
     "store",
     "edge",
     "client",
+    "delivery",
     "execution",
     "verification",
     "playground",

@@ -3,9 +3,10 @@
 
 use super::markdown::mrkdwn;
 use super::post_message;
-use super::poster::{PostContext, PostOutcome};
+use super::poster::PostContext;
 use crate::slack::api::chat::PostEphemeral;
 use crate::slack::ids::UserId;
+use interzone_delivery::DeliveryOutcome;
 
 /// Posts an ephemeral message.
 pub(super) async fn post_ephemeral(
@@ -14,7 +15,7 @@ pub(super) async fn post_ephemeral(
     text: &str,
     in_thread: bool,
     is_direct_message: bool,
-) -> PostOutcome {
+) -> DeliveryOutcome {
     let location = &ctx.action.location;
     let mrkdwn_text = mrkdwn(text);
     let post = PostEphemeral {
@@ -31,7 +32,7 @@ pub(super) async fn post_ephemeral(
         .chat_post_ephemeral(ctx.installation, &post)
         .await
     {
-        Ok(()) => PostOutcome::Delivered,
+        Ok(()) => DeliveryOutcome::Delivered,
         // In a direct message a normal message is equally private.
         Err(error) if is_direct_message && !error.is_retryable() => {
             post_message::post_message(ctx, text, false).await

@@ -2,8 +2,9 @@
 //! permission still gets its answer.
 
 use super::outbox_payload::FinalStatus;
-use super::poster::{PostContext, PostOutcome, UNDELIVERED_KIND};
+use super::poster::{PostContext, UNDELIVERED_KIND, classify_slack_error};
 use crate::slack::api::SlackError;
+use interzone_delivery::DeliveryOutcome;
 
 /// Reaction for a received question.
 pub(super) const RECEIVED_REACTION: &str = "eyes";
@@ -19,7 +20,7 @@ impl FinalStatus {
 }
 
 /// Sets the final reaction.
-pub(super) async fn react(ctx: &PostContext<'_>, ending: FinalStatus) -> PostOutcome {
+pub(super) async fn react(ctx: &PostContext<'_>, ending: FinalStatus) -> DeliveryOutcome {
     let (slack, location) = (&ctx.service.slack, &ctx.action.location);
     let ending = match ctx
         .service
@@ -29,7 +30,7 @@ pub(super) async fn react(ctx: &PostContext<'_>, ending: FinalStatus) -> PostOut
     {
         Ok(None) => ending,
         Ok(Some(_)) => FinalStatus::Failed,
-        Err(error) => return PostOutcome::retry(error),
+        Err(error) => return DeliveryOutcome::retry(error),
     };
     let (channel, ts) = (&location.channel, &location.question_ts);
     // The two calls concern different reactions, so they run concurrently.
@@ -38,8 +39,8 @@ pub(super) async fn react(ctx: &PostContext<'_>, ending: FinalStatus) -> PostOut
         slack.reactions_add(ctx.installation, channel, ts, ending.reaction_name()),
     );
     match [removed, added].into_iter().find_map(retryable_error) {
-        Some(error) => PostOutcome::from_slack_error(&error),
-        None => PostOutcome::Delivered,
+        Some(error) => classify_slack_error(&error),
+        None => DeliveryOutcome::Delivered,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::{
     VerificationZoneConfig,
 };
 use crate::wiring::StartError;
+use interzone_delivery::DeliveryOptions;
 use interzone_edge::tls::TrustRoots;
 use interzone_hub::SystemClock;
 use interzone_hub::ports::RecordStore;
@@ -19,7 +20,7 @@ use interzone_verification::slack::tokens::{
     BotToken, InstalledTokenOptions, SlackTokenOptions, SlackTokens,
 };
 use interzone_verification::slack::vault::TokenVault;
-use interzone_verification::workers::{ChannelOptions, WorkerOptions};
+use interzone_verification::workers::WorkerOptions;
 use interzone_verification::{AskOptions, GateOptions, Language, ReplyOptions, VerificationState};
 use std::sync::Arc;
 
@@ -139,7 +140,7 @@ pub(super) fn reply_options(config: &SlackConfig) -> ReplyOptions {
 pub(super) fn worker_options(config: &VerificationZoneConfig) -> WorkerOptions {
     let defaults = WorkerOptions::default();
     WorkerOptions {
-        asks: ChannelOptions {
+        asks: DeliveryOptions {
             concurrency: config.verification.concurrency,
             // Ends an ask that hangs; normally the answer timeout ends it first.
             attempt_timeout: defaults
