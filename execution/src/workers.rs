@@ -7,7 +7,6 @@ mod capacity;
 mod claimer;
 mod housekeeping;
 mod options;
-mod run_output;
 mod task_runner;
 
 pub use options::{WorkerMetrics, WorkerOptions};

@@ -3,10 +3,10 @@
 //! [`LiveReply`] shows progress while the answer is produced. When it is complete, `plan` turns it into outbox
 //! entries, and [`PostHandler`] delivers each entry to Slack exactly once.
 
+mod actions;
 mod blocks;
 #[cfg(test)]
 mod complexity_probe;
-mod ephemeral;
 mod features;
 mod feedback;
 mod finalize_live;
@@ -17,7 +17,6 @@ mod plan;
 mod ports;
 mod post_message;
 mod poster;
-mod reaction;
 mod split;
 #[cfg(test)]
 pub(crate) mod tests;

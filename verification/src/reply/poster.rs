@@ -4,7 +4,7 @@
 use super::ReplyService;
 use super::outbox_payload::{ActionKind, SlackAction};
 use super::plan::ReplyPlan;
-use super::{ephemeral, finalize_live, post_message, reaction, upload_file};
+use super::{actions, finalize_live, post_message, upload_file};
 use crate::slack::api::SlackError;
 use crate::texts;
 use async_trait::async_trait;
@@ -63,13 +63,13 @@ impl PostHandler {
                 artifact,
                 name,
             } => upload_file::upload_file(&ctx, task, artifact, name).await,
-            ActionKind::React { ending } => reaction::react(&ctx, *ending).await,
+            ActionKind::React { ending } => actions::react(&ctx, *ending).await,
             ActionKind::Ephemeral {
                 user,
                 text,
                 in_thread,
                 is_direct_message: alone,
-            } => ephemeral::post_ephemeral(&ctx, user, text, *in_thread, *alone).await,
+            } => actions::post_ephemeral(&ctx, user, text, *in_thread, *alone).await,
         }
     }
 
