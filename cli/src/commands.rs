@@ -22,11 +22,14 @@ mod task;
 mod token;
 mod up;
 
+use crate::config::parse_duration;
 use crate::exit::{Exit, Failure};
 use crate::output::OutputFormat;
 use crate::runtime;
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand};
+use std::str::FromStr;
+use std::time::Duration;
 
 /// Connect AI agents over JSON-RPC 2.0.
 #[derive(Debug, Parser)]
@@ -160,5 +163,20 @@ mod tests {
     #[test]
     fn clap_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+}
+
+/// A duration argument, in the notation of the configuration.
+#[derive(Clone, Copy, Debug)]
+struct DurationArg(Duration);
+
+impl FromStr for DurationArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match parse_duration(text) {
+            Some(time) if !time.is_zero() => Ok(Self(time)),
+            _ => Err("write a duration such as 30s, 10m or 2h".to_owned()),
+        }
     }
 }

@@ -6,8 +6,6 @@ mod commands;
 mod config;
 mod connect;
 mod connect_error;
-#[cfg(test)]
-mod deploy;
 mod error_report;
 mod excerpt;
 mod exit;
@@ -21,9 +19,7 @@ mod scopes;
 mod task_follower;
 #[cfg(test)]
 mod tests;
-mod time;
 mod version;
-mod watch_json;
 mod wiring;
 
 use output::OutputFormat;

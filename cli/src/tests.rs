@@ -1,14 +1,16 @@
 //! Tests of the documentation: `docs/reference` is generated here from the code and must be current, and the
-//! configurations and commands on the other pages must be valid.
+//! configurations and commands on the other pages must be valid. Also tests of `deploy/` and the example Slack manifest.
 
 mod commands;
 mod config;
 mod dashboards;
+mod deploy;
 mod descriptions;
 mod errors;
 mod metrics;
 mod pages;
 mod scan;
+mod slack_manifest;
 mod tables;
 
 use std::fs;

@@ -8,7 +8,7 @@ mod identity;
 mod introspection;
 mod issuer_request;
 mod jwks;
-pub(crate) mod jwt;
+mod jwt;
 mod keys;
 mod metadata;
 #[cfg(test)]
@@ -18,6 +18,7 @@ mod token_cache;
 pub use bearer::single_authorization;
 pub use identity::Identity;
 pub use introspection::Introspection;
+pub use jwt::{ExpectedClaims, verify_jwt};
 pub use keys::KeySet;
 pub use metadata::{DiscoveryError, SignInEndpoints};
 
@@ -28,7 +29,7 @@ use async_trait::async_trait;
 use http::HeaderValue;
 use introspection::Introspector;
 use jwks::{Jwks, KeySource};
-use jwt::{ExpectedClaims, UnverifiedJwt};
+use jwt::UnverifiedJwt;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use deadline::BodyDeadline;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body::Body;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +84,26 @@ where
             _reservation: reservation,
         }),
     })
+}
+
+/// Reads a small body, such as a form, of at most `limit` bytes within `timeout`. It takes no memory budget: small
+/// bodies are bounded by the number of requests.
+pub async fn read_form(
+    body: axum::body::Body,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, BodyError> {
+    let read = tokio::time::timeout(timeout, axum::body::to_bytes(body, limit));
+    match read.await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_length_limit(&error) => Err(BodyError::TooLarge { limit }),
+        Ok(Err(error)) => Err(BodyError::Incomplete(error)),
+        Err(_) => Err(BodyError::TooSlow { after: timeout }),
+    }
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<LengthLimitError>())
 }
 
 /// Reads a body in steps, so that the caller can be authenticated in between.
@@ -292,18 +312,9 @@ where
 
 /// Attaches a response to its part of `limits.response_memory`, held until the last clone is dropped: a few clients
 /// that do not read their responses cannot take all memory. Small responses, and those that are no longer than the
-/// request (`request_bytes`), always pass.
+/// request (`request_bytes`), always pass. Takes the memory from `reserved`, a reservation made before the response was
+/// built, as far as possible.
 pub fn reserve_response(
-    response: Vec<u8>,
-    request_bytes: usize,
-    limits: &HttpLimits,
-    key: &ShareKey,
-) -> Result<Bytes, BodyError> {
-    reserve_response_within(response, request_bytes, limits, key, &mut None)
-}
-
-/// Like [`reserve_response`], but takes the memory from a reservation made before the response was built.
-pub fn reserve_response_within(
     response: Vec<u8>,
     request_bytes: usize,
     limits: &HttpLimits,

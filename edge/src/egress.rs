@@ -14,7 +14,7 @@ pub use resolver::{DnsLookup, SystemDnsLookup};
 
 use crate::limited_body::{self, BodyReadError};
 use crate::tls::TrustRoots;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode};
 use resolver::{GuardedResolver, PrivateAddressError};
 use std::error::Error;
@@ -240,11 +240,15 @@ impl Egress {
         limits: EgressLimits,
     ) -> Result<EgressResponse, EgressError> {
         let call = async {
-            let response = self
+            let mut response = self
                 .send(Method::POST, url, headers, Some(body), limits)
                 .await?;
             let mut reply = response_head(&response);
-            reply.body = limited_body::read_prefix(response, MAX_POST_RESPONSE_BYTES).await;
+            let mut prefix = BytesMut::new();
+            // The status counts, even if the body is long or incomplete.
+            let _ = limited_body::read_prefix(&mut response, MAX_POST_RESPONSE_BYTES, &mut prefix)
+                .await;
+            reply.body = prefix.freeze();
             Ok(reply)
         };
         with_timeout(limits, call).await
@@ -267,7 +271,7 @@ impl Egress {
             let mut reply = response_head(&response);
             reply.body = match limited_body::read_all(response, max_bytes).await {
                 Ok(body) => body,
-                Err(BodyReadError::TooLong) => {
+                Err(BodyReadError::TooLong { .. }) => {
                     return Err(EgressError::ResponseTooLarge { limit: max_bytes });
                 }
                 Err(BodyReadError::Connection(error)) => return Err(translate(error)),

@@ -1,5 +1,5 @@
-//! Network edge of a zone: TLS listener with its limits, OAuth2 authentication, the built-in OAuth2 issuer,
-//! outgoing HTTP with SSRF checks, and telemetry (logs, metrics, traces, audit).
+//! Network edge of a zone: TLS listener with its limits, OAuth2 authentication, outgoing HTTP with SSRF checks, and
+//! telemetry (logs, metrics, traces, audit).
 //!
 //! This crate has no tasks, streams, dialects or JSON-RPC error codes; the zone decides the body of a rejection.
 
@@ -9,10 +9,10 @@ pub mod body;
 pub mod budget;
 pub mod clock;
 pub mod egress;
+pub mod html;
 pub mod in_flight;
-pub mod issuer;
 mod lazy_timeout;
-mod limited_body;
+pub mod limited_body;
 pub mod limits;
 pub mod listener;
 pub mod rate_limiter;

@@ -1,52 +1,54 @@
-//! Reads HTTP response bodies up to a size limit.
+//! Reads HTTP response bodies up to a size limit. The caller limits the time.
 
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use reqwest::Response;
 
 /// Reason why a body was not read completely.
-#[derive(Debug)]
-pub(crate) enum BodyReadError {
+#[derive(Debug, thiserror::Error)]
+pub enum BodyReadError {
     /// The body is longer than the limit.
-    TooLong,
+    #[error("the response is larger than {limit} bytes")]
+    TooLong {
+        /// Maximum number of bytes.
+        limit: usize,
+    },
     /// The connection failed or timed out.
-    Connection(reqwest::Error),
+    #[error("the response ended before it was complete")]
+    Connection(#[from] reqwest::Error),
 }
 
-/// Returns the complete body, or an error if it has more than `limit` bytes.
-pub(crate) async fn read_all(
-    response: reqwest::Response,
-    limit: usize,
-) -> Result<Bytes, BodyReadError> {
+/// Returns the complete body.
+///
+/// # Errors
+///
+/// The body has more than `limit` bytes, or the connection failed.
+pub async fn read_all(mut response: Response, limit: usize) -> Result<Bytes, BodyReadError> {
     let content_length = response.content_length();
-    if content_length
-        .is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > limit))
-    {
-        return Err(BodyReadError::TooLong);
+    if content_length.is_some_and(|length| usize::try_from(length).map_or(true, |n| n > limit)) {
+        return Err(BodyReadError::TooLong { limit });
     }
-    match read_up_to(response, limit).await {
-        (_, Some(cut)) => Err(cut),
-        (body, None) => Ok(body),
-    }
-}
-
-/// Returns at most the first `limit` bytes of the body. Ignores read errors and the remainder.
-pub(crate) async fn read_prefix(response: reqwest::Response, limit: usize) -> Bytes {
-    read_up_to(response, limit).await.0
-}
-
-async fn read_up_to(response: reqwest::Response, limit: usize) -> (Bytes, Option<BodyReadError>) {
-    let mut chunks = response.bytes_stream();
     let mut body = BytesMut::new();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = match chunk {
-            Ok(chunk) => chunk,
-            Err(error) => return (body.freeze(), Some(BodyReadError::Connection(error))),
-        };
+    read_prefix(&mut response, limit, &mut body).await?;
+    Ok(body.freeze())
+}
+
+/// Appends the body to `body` until that has `limit` bytes. It keeps what was read if the connection fails, or if the
+/// future is dropped at a timeout.
+///
+/// # Errors
+///
+/// The body has more than `limit` bytes, or the connection failed.
+pub async fn read_prefix(
+    response: &mut Response,
+    limit: usize,
+    body: &mut BytesMut,
+) -> Result<(), BodyReadError> {
+    while let Some(chunk) = response.chunk().await? {
         let remaining = limit.saturating_sub(body.len());
         body.extend_from_slice(chunk.get(..remaining).unwrap_or(&chunk));
         if chunk.len() > remaining {
-            return (body.freeze(), Some(BodyReadError::TooLong));
+            return Err(BodyReadError::TooLong { limit });
         }
     }
-    (body.freeze(), None)
+    Ok(())
 }

@@ -1,21 +1,24 @@
 //! Telemetry of a node: logs, traces to a collector (OTLP) and Prometheus metrics. Set up once, at the start.
 
 mod metrics;
-mod request_span;
 #[cfg(test)]
 mod tests;
 mod traces;
 
 pub use metrics::{GaugeGuard, METRICS_MEDIA_TYPE, Metrics};
-pub use request_span::trace_request;
 pub use traces::current_context;
 
 use crate::Secret;
+use crate::request_context::{CORRELATION_HEADER, CorrelationId, TraceParent};
 use crate::tls::TrustRoots;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tracing::{Level, Subscriber};
+use traces::set_remote_parent;
+use tracing::{Instrument, Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -180,4 +183,27 @@ where
         .with(traces)
         .with(lines.with_filter(filter.and(no_library_trace)));
     Ok((subscriber, TelemetryGuard { traces: provider }))
+}
+
+/// Runs the request in a span `request` with the field `correlation`, as a child of the caller's span if it sent one.
+/// Use it with [`axum::middleware::from_fn`].
+///
+/// A request without a valid correlation id gets a generated one in its header, so that every reader sees the same.
+pub async fn trace_request(mut request: Request, next: Next) -> Response {
+    let headers = request.headers_mut();
+    let correlation = CorrelationId::from_headers(headers);
+    headers.insert(CORRELATION_HEADER, correlation.to_header());
+    let parent = TraceParent::from_headers(headers);
+    // The level is the highest, so that every log filter that lets a line through lets its correlation id through.
+    let span = tracing::error_span!("request", %correlation);
+    if let Some(parent) = &parent {
+        set_remote_parent(&span, parent);
+    }
+    let mut response = next.run(request).instrument(span.clone()).await;
+    if let Some(parent) = parent {
+        current_context(&span)
+            .unwrap_or_else(|| parent.child())
+            .inject(response.headers_mut());
+    }
+    response
 }

@@ -3,7 +3,7 @@
 use crate::error::HubError;
 use crate::task::Task;
 use async_trait::async_trait;
-use interzone_protocol::vocab::{AgentId, Artifact, Message, TaskState};
+use interzone_protocol::vocab::{AgentId, Artifact, Message, Metadata, TaskState, VerbatimJson};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,6 +264,33 @@ impl Registry {
         let registered = self.agents.get_key_value(id).map(|(id, _)| id.clone());
         registered.ok_or(HubError::AgentUnavailable)
     }
+}
+
+/// The metadata field that contains the error code.
+const ERROR_CODE_FIELD: &str = "errorCode";
+
+/// Builds a failure message: text for people and a stable error code for programs.
+///
+/// ```
+/// use interzone_hub::{failure_code, failure_message};
+///
+/// let message = failure_message("file_too_large", "The file is larger than 5 MiB.");
+/// assert_eq!(message.text(), "The file is larger than 5 MiB.");
+/// assert_eq!(failure_code(&message).as_deref(), Some("file_too_large"));
+/// ```
+pub fn failure_message(code: &str, text: impl AsRef<str>) -> Message {
+    let message = Message::agent_text(text);
+    let fields = BTreeMap::from([(ERROR_CODE_FIELD, code)]);
+    match VerbatimJson::from_value(&fields).and_then(Metadata::new) {
+        Ok(metadata) => message.with_metadata(metadata),
+        // A string always has a JSON form.
+        Err(_) => message,
+    }
+}
+
+/// Returns the stable error code of a failure message.
+pub fn failure_code(message: &Message) -> Option<String> {
+    message.metadata()?.get(ERROR_CODE_FIELD)
 }
 
 #[cfg(test)]

@@ -15,14 +15,12 @@ mod clock;
 mod conversation;
 mod error;
 mod event;
-mod failure;
 mod fairness;
 mod gcra;
 mod hub;
 mod lease;
 mod limits;
 mod log_throttle;
-mod memory;
 mod offload;
 mod outbox;
 pub mod ports;
@@ -35,6 +33,7 @@ mod transitions;
 pub use access::Caller;
 pub use agent::{
     Agent, AgentError, AgentInfo, Registry, Route, Skill, Turn, TurnOutcome, TurnOutput,
+    failure_code, failure_message,
 };
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use conversation::{
@@ -42,7 +41,6 @@ pub use conversation::{
 };
 pub use error::HubError;
 pub use event::{Event, EventBody, Subject};
-pub use failure::{failure_code, failure_message};
 pub use fairness::{RunShares, WorkOwner, next_turn, principal_share, turn_cost};
 pub use gcra::{Charge, Rate};
 pub use hub::{
@@ -54,11 +52,11 @@ pub use hub::{
 pub use lease::Lease;
 pub use limits::Limits;
 pub use log_throttle::LogThrottle;
-pub use memory::ReadMemory;
 pub use offload::{
     Blob, BlobContent, BlobId, FETCH_URL_FIELD, HasParts, INLINE_LIMIT, InvalidBlobId, Offloaded,
 };
 pub use outbox::{DeliveryResult, DeliveryState, DeliveryStatus, OutboxEntry, RetryPolicy};
+pub use ports::ReadMemory;
 pub use retention::{Purged, Retention};
 pub use stream::{Stream, StreamQuery};
 pub use task::{PushSubscription, SnapshotRendering, Task, TaskCursor, TaskQuery, TaskSnapshot};

@@ -12,24 +12,19 @@
 
 mod commit;
 mod conversation;
-mod quota;
 mod record;
 mod request_log;
 mod store;
-mod task_read;
-mod work;
 
 pub use commit::{Commit, EventRow, Fence, IdempotencyClaim, Op};
 pub use conversation::{ConversationPage, ConversationStore};
-pub use quota::QuotaStore;
 pub use record::{RecordStore, StoredRecord};
 pub use request_log::{RequestLogEntry, RequestLogStore, RequestQuery};
 pub use store::{
-    DeadLetterQuery, Maintenance, OutboxClaim, OutboxStore, Store, StreamStore, SubscriptionQuery,
-    TaskStore, TopicStore, WorkStore,
+    DeadLetterQuery, Maintenance, OutboxClaim, OutboxStore, QuotaStore, ReadMemory, Store,
+    StreamStore, SubscriptionQuery, TaskRead, TaskStore, TopicStore, WorkClaim, WorkItem,
+    WorkStore,
 };
-pub use task_read::TaskRead;
-pub use work::{WorkClaim, WorkItem};
 
 use interzone_protocol::vocab::SubscriptionId;
 

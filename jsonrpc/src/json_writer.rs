@@ -1,19 +1,12 @@
 //! Hand-written JSON output: strings and integers appended to a byte buffer.
 //!
-//! Only the envelope is written here; values of the caller's types are written by serde. `write_string` is public for
-//! callers with large outputs of their own.
+//! Only the envelope is written here; values of the caller's types are written by serde.
 
 use crate::scan::{find_escape, is_escape_free};
 use std::fmt::{self, Write as _};
 
 /// Appends `text` as a JSON string, byte for byte as serde_json does, scanning eight bytes at a time.
-///
-/// ```
-/// let mut out = Vec::new();
-/// interzone_jsonrpc::write_string("a \"b\"", &mut out);
-/// assert_eq!(out, br#""a \"b\"""#);
-/// ```
-pub fn write_string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     let mut remaining = text;

@@ -100,7 +100,6 @@ pub use id::RequestId;
 pub use invalid_message::InvalidMessage;
 pub use invalid_message_kind::InvalidMessageKind;
 pub use json_kind::JsonKind;
-pub use json_writer::write_string;
 pub use message::Message;
 pub use method::{InvalidMethod, MethodName};
 pub use notification::Notification;

@@ -128,31 +128,6 @@ impl ResponseWriter {
         request: &Request<'_>,
         value: &T,
     ) -> Result<(), serde_json::Error> {
-        self.result_with(request, |out| serde_json::to_writer(out, value))
-    }
-
-    /// Like [`ResponseWriter::result`], with a closure that appends the JSON of the result to the buffer, exactly as
-    /// serde_json would. The closure must write valid JSON: it is parsed again only if it may nest too deep or has
-    /// escapes.
-    ///
-    /// ```
-    /// use interzone_jsonrpc::{parse, ResponseWriter, Message, Parsed, Policy};
-    ///
-    /// let parsed = parse(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &Policy::SERVER);
-    /// let mut writer = ResponseWriter::for_parsed(&parsed);
-    /// let Parsed::One(Ok(Message::Request(request))) = parsed else { unreachable!() };
-    /// writer.result_with(&request, |out| serde_json::to_writer(out, "pong"))?;
-    /// assert_eq!(writer.finish(), Some(br#"{"jsonrpc":"2.0","id":1,"result":"pong"}"#.to_vec()));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Same as [`ResponseWriter::result`].
-    pub fn result_with(
-        &mut self,
-        request: &Request<'_>,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
-    ) -> Result<(), serde_json::Error> {
         if !self.begin_response(TYPICAL_RESPONSE_BYTES) {
             return Ok(());
         }
@@ -160,7 +135,7 @@ impl ResponseWriter {
         write_response_start(request.id(), &mut self.out);
         self.out.extend_from_slice(RESULT_KEY);
         let result_start = self.out.len();
-        let written = write(&mut self.out);
+        let written = serde_json::to_writer(&mut self.out, value);
         match written
             .and_then(|()| check_readable(self.out.get(result_start..).unwrap_or_default()))
         {

@@ -9,6 +9,7 @@ use crate::state::{PlaygroundState, lock};
 use crate::workspace::OutgoingEvent;
 use crate::workspace::log::EventDelivery;
 use http::header::CONTENT_TYPE;
+use interzone_edge::limited_body;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use url::Url;
 
 /// Maximum concurrent deliveries, including those that wait for a retry.
 const MAX_DELIVERIES: usize = 4_096;
+/// Maximum size of the answer to a challenge.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Delivery failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,11 +265,15 @@ pub(crate) async fn verify_url(shared: &PlaygroundState) -> bool {
     let verification = async {
         let answer = request.send().await.ok()?;
         let is_success = answer.status().is_success();
-        let text = answer.text().await.ok().filter(|_| is_success)?;
-        let challenge_field = serde_json::from_str::<Value>(&text).ok();
+        let body = limited_body::read_all(answer, MAX_ANSWER_BYTES).await;
+        let text = body.ok().filter(|_| is_success)?;
+        let challenge_field = serde_json::from_slice::<Value>(&text).ok();
         let challenge_field =
             challenge_field.and_then(|json| Some(json.get("challenge")?.as_str()?.to_owned()));
-        Some(challenge_field.unwrap_or(text) == challenge)
+        Some(match challenge_field {
+            Some(field) => field == challenge,
+            None => text == challenge,
+        })
     };
     let answer = tokio::time::timeout(shared.ack_timeout, verification).await;
     answer.ok().flatten().unwrap_or(false)

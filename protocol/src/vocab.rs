@@ -20,7 +20,6 @@ mod topic;
 pub use crate::string_newtype;
 pub use artifact::Artifact;
 pub use extra_fields::ExtraFields;
-pub(crate) use extra_fields::write_array;
 pub use id::{
     AgentId, ArtifactId, ContextId, DeliveryId, InvalidId, MessageId, PrincipalId, SessionId,
     SignalId, StreamId, SubscriptionId, TaskId,

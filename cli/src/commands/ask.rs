@@ -1,5 +1,6 @@
 //! `interzone ask`: sends a question, streams the answer, and saves the agent's files.
 
+use super::DurationArg;
 use crate::artifacts;
 use crate::attachments;
 use crate::connect::ConnectOptions;
@@ -7,7 +8,6 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputFormat};
 use crate::printable;
 use crate::task_follower::{PauseReason, TaskFollower};
-use crate::time::DurationArg;
 use clap::Args;
 use interzone_client::Client;
 use interzone_protocol::acp::{Method, TaskObject, TasksCreateParams, TasksSendParams};

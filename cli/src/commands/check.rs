@@ -6,12 +6,12 @@ mod report;
 mod server;
 mod text;
 
+use super::DurationArg;
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
 use crate::output::{self, OutputFormat};
 use crate::runtime;
-use crate::time::DurationArg;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;

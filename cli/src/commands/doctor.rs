@@ -4,8 +4,6 @@
 
 mod files;
 mod http_probe;
-#[cfg(test)]
-mod manifest;
 mod report;
 mod slack;
 mod zone_checks;

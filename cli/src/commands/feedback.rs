@@ -2,11 +2,11 @@
 //!
 //! It reads the store directly, even while a zone is running on it.
 
+use super::DurationArg;
 use crate::config::{CliEnvironment, DATA_DIR, StoreConfig};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::time::DurationArg;
 use crate::wiring::{self, StartError};
 use clap::Args;
 use interzone_hub::{Clock, SystemClock};

@@ -10,7 +10,7 @@ use crate::private_file;
 use crate::wiring::{self, StartError};
 use clap::{Args, Subcommand};
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{
+use interzone_issuer::{
     GrantType, IssuerStore, NewOAuthClient, OAuthClient as Account, OAuthClients, OAuthUsers,
 };
 use interzone_protocol::acp::Scope;

@@ -1,10 +1,10 @@
 //! `interzone requests`: shows operators what happened to requests, from the request log.
 
+use super::DurationArg;
 use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::time::DurationArg;
 use clap::Args;
 use interzone_client::{Client, Error};
 use interzone_hub::{Clock, SystemClock};

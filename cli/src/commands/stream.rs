@@ -6,7 +6,6 @@ use crate::connect::ConnectOptions;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputFormat};
 use crate::printable;
-use crate::watch_json;
 use clap::{Args, Subcommand};
 use interzone_client::{Client, WatchEvent};
 use interzone_protocol::acp::{Method, StreamEndParams, StreamMessageParams, StreamStartParams};
@@ -125,7 +124,7 @@ async fn watch(
     while let Some(event) = watch.next().await {
         let event = event?;
         if format == OutputFormat::Json {
-            let line = watch_json::event_json(&event, watch.position());
+            let line = output::event_json(&event, watch.position());
             output::write(|out| output::write_json(out, &line))?;
             continue;
         }

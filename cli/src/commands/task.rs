@@ -8,7 +8,6 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, OutputFormat};
 use crate::printable;
 use crate::task_follower::{PauseReason, TaskFollower};
-use crate::watch_json;
 use clap::{Args, Subcommand, ValueEnum};
 use interzone_protocol::acp::{
     Method, TaskObject, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
@@ -230,7 +229,7 @@ async fn watch(
     if format == OutputFormat::Json {
         let mut watch = client.watch_task(id, after);
         while let Some(event) = watch.next().await {
-            let line = watch_json::event_json(&event?, watch.position());
+            let line = output::event_json(&event?, watch.position());
             output::write(|out| output::write_json(out, &line))?;
         }
     }

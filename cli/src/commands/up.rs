@@ -20,10 +20,10 @@ use banner::UpBanner;
 use clap::{Args, ValueEnum};
 use data_dir::DataDir;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{
+use interzone_edge::tls::DevCa;
+use interzone_issuer::{
     AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
 };
-use interzone_edge::tls::DevCa;
 use interzone_protocol::acp::Scope;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -6,12 +6,12 @@ use super::store::OpenStore;
 use crate::config::{Config, ConsoleIssuer};
 use interzone_edge::auth::SignInEndpoints;
 use interzone_edge::clock::Clock;
-use interzone_edge::issuer::{AccountError, OAuthClients};
 use interzone_edge::tls::TrustRoots;
 use interzone_execution::ExecutionState;
 use interzone_execution::console::{
     Console, ConsoleOptions, IssuerDiscovery, SignIn, SignInIssuer,
 };
+use interzone_issuer::{AccountError, OAuthClients};
 use std::sync::Arc;
 
 /// Creates the console of a zone, if enabled.

@@ -2,11 +2,11 @@
 
 use interzone_edge::auth::AuthConfigError;
 use interzone_edge::egress::EgressSetupError;
-use interzone_edge::issuer::{AccountError, IssuerError, IssuerStoreError};
 use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
+use interzone_issuer::{AccountError, IssuerError, IssuerStoreError};
 use interzone_store::BackupError;
 use interzone_verification::slack::api::{SlackError, SlackSetupError};
 use interzone_verification::slack::install::InstallSetupError;

@@ -1,9 +1,9 @@
 //! Stores the built-in issuer's records in the store of the zone.
 
 use async_trait::async_trait;
-use interzone_edge::issuer::{IssuerRecord, IssuerStore, IssuerStoreError};
 use interzone_hub::ports::{RecordStore, StoreError, StoredRecord};
 use interzone_hub::{Clock, SystemClock};
+use interzone_issuer::{IssuerRecord, IssuerStore, IssuerStoreError};
 use interzone_protocol::vocab::Timestamp;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::issuer_store::IssuerStoreAdapter;
 use crate::config::{StoreConfig, StoreUrl};
-use interzone_edge::issuer::IssuerStore;
 use interzone_hub::ports::{RecordStore, Store, StoreError};
+use interzone_issuer::IssuerStore;
 use interzone_store::postgres::{PostgresOptions, PostgresStore};
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use interzone_store::{BackupError, BackupSummary};

@@ -67,6 +67,21 @@ impl Identity {
     pub const fn expires_at(&self) -> u64 {
         self.expires_at
     }
+
+    /// Returns the time at which the token was issued, in seconds since 1970; 0 if it is unknown.
+    pub const fn issued_at(&self) -> u64 {
+        self.issued_at
+    }
+
+    /// Returns the id of the token (`jti`).
+    pub fn token_id(&self) -> Option<&str> {
+        self.token_id.as_deref()
+    }
+
+    /// Returns the id of the consent that the token comes from, if the built-in issuer issued it to a user.
+    pub fn family(&self) -> Option<&str> {
+        self.family.as_deref()
+    }
 }
 
 impl fmt::Debug for Identity {

@@ -116,7 +116,7 @@ impl Introspector {
         let body = match limited_body::read_all(response, MAX_RESPONSE_BYTES).await {
             Ok(body) => body,
             Err(error) => {
-                tracing::warn!(url = %self.url, ?error, "introspection failed");
+                tracing::warn!(url = %self.url, %error, "introspection failed");
                 return None;
             }
         };

@@ -11,25 +11,44 @@ use jsonwebtoken::Algorithm;
 use serde::Deserialize;
 
 /// Expected claims of a token.
-pub(crate) struct ExpectedClaims<'a> {
-    pub(crate) issuer: &'a str,
-    pub(crate) audience: &'a [String],
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedClaims<'a> {
+    /// Issuer (`iss`).
+    pub issuer: &'a str,
+    /// Audiences (`aud`), one of which the token must name.
+    pub audience: &'a [String],
     /// Tolerated clock difference in seconds.
-    pub(crate) leeway: u64,
+    pub leeway: u64,
+}
+
+/// Verifies a JWT with these keys. `None` if the token is not a valid JWT access token of the expected issuer.
+pub fn verify_jwt(
+    token: &str,
+    keys: &KeySet,
+    expect: &ExpectedClaims<'_>,
+    now: u64,
+) -> Option<Identity> {
+    if !is_jwt(token) {
+        return None;
+    }
+    UnverifiedJwt::parse(token)
+        .ok()?
+        .verify(keys, expect, now)?
+        .ok()
 }
 
 /// A token split into its parts. Nothing is verified yet.
-pub(crate) struct UnverifiedJwt<'a> {
+pub(super) struct UnverifiedJwt<'a> {
     /// Header and claims as they were signed.
     message: &'a str,
     claims: &'a str,
     signature: &'a str,
-    pub(crate) algorithm: Algorithm,
-    pub(crate) key_id: Option<String>,
+    pub(super) algorithm: Algorithm,
+    pub(super) key_id: Option<String>,
 }
 
 /// Returns true if the token has the form of a JWT; anything else is opaque.
-pub(crate) fn is_jwt(token: &str) -> bool {
+pub(super) fn is_jwt(token: &str) -> bool {
     let base64url = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let mut parts = 1;
     for byte in token.bytes() {
@@ -52,7 +71,7 @@ struct JwtHeader {
 
 impl<'a> UnverifiedJwt<'a> {
     /// Splits the token and rejects it if no key could make it valid.
-    pub(crate) fn parse(token: &'a str) -> Result<Self, AuthFailure> {
+    pub(super) fn parse(token: &'a str) -> Result<Self, AuthFailure> {
         let malformed = AuthFailure::Invalid(reason::MALFORMED);
         let (message, signature) = token.rsplit_once('.').ok_or(malformed)?;
         let (header, claims) = message.split_once('.').ok_or(malformed)?;
@@ -82,7 +101,7 @@ impl<'a> UnverifiedJwt<'a> {
     }
 
     /// Verifies the signature with these keys, then the claims. `None` if the key is not among them.
-    pub(crate) fn verify(
+    pub(super) fn verify(
         &self,
         keys: &KeySet,
         expect: &ExpectedClaims<'_>,

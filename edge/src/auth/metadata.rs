@@ -106,5 +106,5 @@ pub(super) async fn fetch_bytes(url: &Url, http: &reqwest::Client) -> Result<Byt
     let response = issuer_request::send_with_retry(http.get(url.clone())).await;
     let response = response.map_err(|error| error.to_string())?;
     let body = limited_body::read_all(response, MAX_METADATA_BYTES).await;
-    body.map_err(|error| format!("{error:?}"))
+    body.map_err(|error| error.to_string())
 }

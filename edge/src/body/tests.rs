@@ -44,6 +44,28 @@ async fn body_within_limit_is_read_in_any_number_of_chunks() {
     assert_eq!(body.unwrap(), "abc");
 }
 
+#[tokio::test(start_paused = true)]
+async fn form_is_limited_in_size_and_time() {
+    let timeout = Duration::from_secs(10);
+    assert_eq!(
+        read_form(chunked(&["a=", "1"]), 3, timeout).await.unwrap(),
+        "a=1"
+    );
+    let error = read_form(chunked(&["a=", "12"]), 3, timeout)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BodyError::TooLarge { limit: 3 }), "{error}");
+    let broken = Body::from_stream(stream::iter([Err::<Bytes, _>(io::Error::other("broken"))]));
+    let error = read_form(broken, 3, timeout).await.unwrap_err();
+    assert!(matches!(error, BodyError::Incomplete(_)), "{error}");
+    let endless = Body::from_stream(stream::pending::<io::Result<Bytes>>());
+    let error = read_form(endless, 3, timeout).await.unwrap_err();
+    assert!(
+        matches!(error, BodyError::TooSlow { after } if after == timeout),
+        "{error}"
+    );
+}
+
 #[tokio::test]
 async fn body_over_limit_is_rejected() {
     for body in [
@@ -127,15 +149,15 @@ fn large_responses_share_the_memory_budget() {
         ..HttpLimits::default()
     };
     let large = || vec![b'x'; 2 * MemoryBudget::PAGE];
-    let first = reserve_response(large(), 0, &limits, &ANY).unwrap();
+    let first = reserve_response(large(), 0, &limits, &ANY, &mut None).unwrap();
     assert_eq!(first.len(), 2 * MemoryBudget::PAGE);
-    let second = reserve_response(large(), 0, &limits, &ANY).unwrap_err();
+    let second = reserve_response(large(), 0, &limits, &ANY, &mut None).unwrap_err();
     assert!(matches!(second, BodyError::MemoryLimit), "{second}");
     // Small ones pass, and so does one that is no longer than the request.
-    reserve_response(vec![b'x'; MemoryBudget::PAGE], 0, &limits, &ANY).unwrap();
-    reserve_response(large(), MemoryBudget::PAGE, &limits, &ANY).unwrap();
+    reserve_response(vec![b'x'; MemoryBudget::PAGE], 0, &limits, &ANY, &mut None).unwrap();
+    reserve_response(large(), MemoryBudget::PAGE, &limits, &ANY, &mut None).unwrap();
     drop(first);
-    reserve_response(large(), 0, &limits, &ANY).unwrap();
+    reserve_response(large(), 0, &limits, &ANY, &mut None).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,6 +28,7 @@ fn app(answers: MemoryBudget) -> Router {
                 0,
                 &limits,
                 &ShareKey::Unattributed,
+                &mut None,
             )
             .unwrap_or_else(|_| Bytes::from_static(b"full"))
         }

@@ -5,7 +5,7 @@ use super::layout::{self, PageError};
 use super::session::{ConsoleRights, ConsoleSession};
 use super::sign_in;
 use crate::memory::MemoryAccount;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use interzone_edge::Secret;
 use interzone_edge::audit::AuditEntry;
+use interzone_edge::body::read_form;
 use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::request_context::CorrelationId;
@@ -185,8 +186,8 @@ async fn check_csrf(user: &SignedInUser, request: Request) -> Result<Request, Pa
     if !same_origin(&parts.headers, &parts.uri) || !is_form(kind) {
         return Err(PageError::ForgedForm);
     }
-    let body = tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES));
-    let body = body.await.ok().and_then(Result::ok).unwrap_or_default();
+    let body = read_form(body, MAX_FORM_BYTES, FORM_TIMEOUT).await;
+    let body = body.unwrap_or_default();
     let mut fields = form_urlencoded::parse(&body);
     let token = fields.find(|(name, _)| name == "token");
     if !token.is_some_and(|(_, given)| user.form_token.ct_eq(&given)) {

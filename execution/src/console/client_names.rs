@@ -1,6 +1,6 @@
 //! Display names of clients registered at the built-in issuer. Lookups use ids only.
 
-use interzone_edge::issuer::OAuthClients;
+use interzone_issuer::OAuthClients;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use interzone_edge::Secret;
 use interzone_edge::auth::{AuthFailure, SignInEndpoints};
+use interzone_edge::limited_body::{self, BodyReadError};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -229,15 +230,14 @@ impl SignIn {
             request = request.header(AUTHORIZATION, authorization);
         }
         let unavailable = |_| SignInError::IssuerUnavailable;
-        let mut response = request.send().await.map_err(unavailable)?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(unavailable)? {
-            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                return Err(SignInError::Refused);
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok((response.status(), body.into()))
+        let response = request.send().await.map_err(unavailable)?;
+        let status = response.status();
+        let body = limited_body::read_all(response, MAX_RESPONSE_BYTES).await;
+        let body = body.map_err(|error| match error {
+            BodyReadError::TooLong { .. } => SignInError::Refused,
+            BodyReadError::Connection(error) => unavailable(error),
+        })?;
+        Ok((status, body))
     }
 }
 

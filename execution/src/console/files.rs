@@ -123,8 +123,7 @@ fn file_response(
     };
     let limits = &console.zone.limits;
     let mut reserved = memory.into_reservation();
-    let reserved_body =
-        body::reserve_response_within(content, 0, limits, &visitor.share(), &mut reserved);
+    let reserved_body = body::reserve_response(content, 0, limits, &visitor.share(), &mut reserved);
     let content = reserved_body.map_err(|_| PageError::Busy)?;
     let mut response = Body::from(content).into_response();
     let headers = response.headers_mut();

@@ -1,6 +1,6 @@
 //! HTML formatting of states, times, durations, sizes and numbers.
 
-use super::html::{Html, html};
+use interzone_edge::html::{Html, html};
 use interzone_hub::{DeliveryState, SubscriptionState};
 use interzone_protocol::vocab::{StreamState, TaskState, Timestamp};
 use std::time::Duration;

@@ -1,16 +1,12 @@
 //! Page layout, security headers, static assets and error pages.
 
 use super::auth_middleware::SignedInUser;
-use super::html::{Html, html};
 use super::{CHANGE_SCOPE, CONTENT_SCOPE, Console};
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use interzone_edge::html::{self, Html, PageShell, html};
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
 use sha2::{Digest, Sha256};
@@ -21,8 +17,10 @@ const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// Content security policy: only our own files, nothing inline.
-const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const CONTENT_POLICY: &str =
+    "script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'";
+/// Still sends our own origin to us, which the CSRF check needs.
+const REFERRER: &str = "same-origin";
 
 /// Pages in the navigation.
 pub(super) const NAV_PAGES: [(&str, &str); 8] = [
@@ -208,8 +206,8 @@ fn console_page(
     title: &str,
     body: &Html,
 ) -> Response {
-    let mut out = head(console, title, None);
-    html!(out, "<body class=\"inside\"><a class=\"skip\" href=\"#main\">Skip to content</a><header class=\"top\">"
+    let mut out = Html::new();
+    html!(out, "<a class=\"skip\" href=\"#main\">Skip to content</a><header class=\"top\">"
         "<a class=\"brand\" href=\"/console\"><img src=\"/console/icon.svg?v=" (console.assets.0)
         "\" width=\"24\" height=\"24\" alt=\"\"><span>Interzone</span></a>"
         "<form class=\"search\" role=\"search\" action=\"/console/search\">"
@@ -241,8 +239,8 @@ fn console_page(
     if let Some(visitor) = visitor {
         html!(out, " data-mark=\"" (visitor.cursor) "\"");
     }
-    html!(out, ">" [body] "</main></body></html>");
-    html_response(status, out)
+    html!(out, ">" [body] "</main>");
+    document(console, status, title, "inside", None, &out)
 }
 
 /// A page without navigation, for users who are not signed in.
@@ -252,38 +250,60 @@ pub(super) fn public_page(
     title: &str,
     body: &Html,
 ) -> Response {
-    html_response(status, public_html(console, title, None, body))
+    public_document(console, status, title, None, body)
 }
 
 /// A page that redirects by itself.
 pub(super) fn redirect_page(console: &Console, next: &str, body: &Html) -> Response {
-    html_response(
-        StatusCode::OK,
-        public_html(console, "Signed in", Some(next), body),
-    )
+    public_document(console, StatusCode::OK, "Signed in", Some(next), body)
 }
 
-fn public_html(console: &Console, title: &str, next: Option<&str>, body: &Html) -> Html {
-    let mut out = head(console, title, next);
-    html!(out, "<body class=\"public\"><main id=\"main\"><p class=\"brand\"><img src=\"/console/icon.svg?v="
-        (console.assets.0) "\" width=\"32\" height=\"32\" alt=\"\"><span>Interzone</span></p>" [body]
-        "</main></body></html>");
-    out
-}
-
-fn head(console: &Console, title: &str, next: Option<&str>) -> Html {
-    let version = &console.assets.0;
+fn public_document(
+    console: &Console,
+    status: StatusCode,
+    title: &str,
+    next: Option<&str>,
+    body: &Html,
+) -> Response {
     let mut out = Html::new();
-    html!(out, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>" (title)
-        " · Interzone</title><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-        "<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">");
+    html!(out, "<main id=\"main\"><p class=\"brand\"><img src=\"/console/icon.svg?v="
+        (console.assets.0) "\" width=\"32\" height=\"32\" alt=\"\"><span>Interzone</span></p>" [body]
+        "</main>");
+    document(console, status, title, "public", next, &out)
+}
+
+/// Returns a complete page; with `next`, it redirects there at once.
+fn document(
+    console: &Console,
+    status: StatusCode,
+    title: &str,
+    body_class: &'static str,
+    next: Option<&str>,
+    body: &Html,
+) -> Response {
+    let version = &console.assets.0;
+    let mut head = Html::new();
+    html!(
+        head,
+        "<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">"
+    );
     if let Some(next) = next {
-        html!(out, "<meta http-equiv=\"refresh\" content=\"0;url=" (next) "\">");
+        html!(head, "<meta http-equiv=\"refresh\" content=\"0;url=" (next) "\">");
     }
-    html!(out, "<link rel=\"stylesheet\" href=\"/console/console.css?v=" (version)
+    html!(head, "<link rel=\"stylesheet\" href=\"/console/console.css?v=" (version)
         "\"><link rel=\"icon\" type=\"image/svg+xml\" href=\"/console/icon.svg?v=" (version)
-        "\"><script src=\"/console/console.js?v=" (version) "\" defer></script></head>");
-    out
+        "\"><script src=\"/console/console.js?v=" (version) "\" defer></script>");
+    let title = format!("{title} · Interzone");
+    let shell = PageShell {
+        head,
+        body_class,
+        policy: CONTENT_POLICY.to_owned(),
+        referrer: REFERRER,
+        ..PageShell::new(&title)
+    };
+    let mut response = shell.response(status, body);
+    set_security_headers(&mut response);
+    response
 }
 
 /// Hidden form field with the CSRF token.
@@ -309,31 +329,22 @@ pub(super) fn missing_change_scope_notice() -> Html {
     out
 }
 
-pub(super) fn html_response(status: StatusCode, page: Html) -> Response {
-    let mut response = (status, Body::from(page.into_string())).into_response();
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
+/// Returns a fragment that replaces a part of a page.
+pub(super) fn fragment_response(fragment: Html) -> Response {
+    let content_type = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+    let mut response = (content_type, fragment.into_string()).into_response();
     set_security_headers(&mut response);
     response
 }
 
-/// Sets the security headers of a response. The referrer policy still sends our own origin to us, which
-/// the CSRF check needs.
+/// Sets the security headers of a response.
 pub(super) fn set_security_headers(response: &mut Response) {
+    let headers = response.headers_mut();
+    html::set_security_headers(headers, CONTENT_POLICY, REFERRER);
     let opener = HeaderName::from_static("cross-origin-opener-policy");
-    for (name, value) in [
-        (CACHE_CONTROL, "no-store"),
-        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-        (X_FRAME_OPTIONS, "DENY"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "same-origin"),
-        (opener, "same-origin"),
-    ] {
-        response
-            .headers_mut()
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
+    headers
+        .entry(opener)
+        .or_insert(HeaderValue::from_static("same-origin"));
 }
 
 pub(super) async fn style(State(_): State<Arc<Console>>) -> Response {

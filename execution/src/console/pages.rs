@@ -16,8 +16,8 @@ mod waterfall;
 
 use super::client_names::ClientNames;
 use super::format::{badge, relative_time, state_badge, stream_label, stream_tone};
-use super::html::{Html, html};
 use axum::http::Uri;
+use interzone_edge::html::{Html, html};
 use interzone_hub::ports::RequestLogEntry;
 use interzone_hub::{Stream, Task};
 use interzone_protocol::vocab::Timestamp;

@@ -1,8 +1,8 @@
 //! Plots of the last hour as inline SVG without scripts, with their values as text.
 
 use super::format::format_count;
-use super::html::{Html, html};
 use super::metrics_history::{MAX_SAMPLES, MetricsInterval, SAMPLE_INTERVAL};
+use interzone_edge::html::{Html, html};
 
 /// Size of the SVG's coordinate system; the image is scaled to its container.
 const WIDTH: f64 = 360.0;

@@ -2,7 +2,6 @@
 
 use super::auth_middleware::{COOKIE_NAME, SignedInUser, VisitRecord, cookie};
 use super::code_flow::SignInError;
-use super::html::{Html, html};
 use super::layout::{self, PageError};
 use super::session::{ConsoleRights, ConsoleSession, LINK_TTL, random_secret};
 use super::{Console, OPERATE_SCOPE};
@@ -12,6 +11,7 @@ use axum::http::header::{ALLOW, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use interzone_edge::Secret;
+use interzone_edge::html::{Html, html};
 use interzone_edge::listener::Peer;
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;

@@ -155,7 +155,7 @@ fn enqueue(
     match message.into_single() {
         Ok(single) => {
             let event = [&EVENT_PREFIX, single.as_slice(), &EVENT_SUFFIX].concat();
-            let event = body::reserve_response_within(event, 0, limits, share, &mut reserved)?;
+            let event = body::reserve_response(event, 0, limits, share, &mut reserved)?;
             pending.push_back(event);
         }
         Err(large) => {

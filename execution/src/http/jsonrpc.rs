@@ -95,7 +95,7 @@ async fn handle(
     };
     let mut reserved = body.take_reservation();
     let single = body.into_single().map(|single| {
-        body::reserve_response_within(
+        body::reserve_response(
             single,
             request_size,
             &zone.limits,

@@ -165,7 +165,7 @@ async fn handle_call(
     match serve_authenticated(zone, caller, text, &frame_meta(meta)).await {
         Some(mut answer) => {
             let mut reserved = answer.take_reservation();
-            let answer = body::reserve_response_within(
+            let answer = body::reserve_response(
                 answer.concat(),
                 text.len(),
                 &zone.limits,

@@ -94,7 +94,7 @@ impl RenderedEvent {
         mut reserved: Option<Reservation>,
     ) -> Result<Self, RenderError> {
         let mut hold = |bytes: Vec<u8>| {
-            let held = body::reserve_response_within(bytes, 0, limits, share, &mut reserved);
+            let held = body::reserve_response(bytes, 0, limits, share, &mut reserved);
             held.map_err(RenderError::NoRoom)
         };
         let mut json = Vec::with_capacity(notifications.len());

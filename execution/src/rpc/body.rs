@@ -102,11 +102,7 @@ impl ResponseBuilder {
         {
             return self.writer.result_preserialized(request, text);
         }
-        let written = match reply {
-            CallReply::Acp(result) => self.writer.result_with(request, |out| result.write_to(out)),
-            reply => self.writer.result(request, reply),
-        };
-        if let Err(error) = written {
+        if let Err(error) = self.writer.result(request, reply) {
             tracing::error!(%error, "result serialization failed");
         }
         if let CallReply::Zone(reply) = reply {

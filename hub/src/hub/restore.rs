@@ -3,8 +3,8 @@
 use super::{Hub, RESTORE_BATCH_SIZE};
 use crate::error::HubError;
 use crate::limits::size_of_parts;
-use crate::memory::ReadMemory;
 use crate::offload::{BlobContent, BlobId, HasParts, Offloaded};
+use crate::ports::ReadMemory;
 use std::collections::HashMap;
 
 impl Hub {

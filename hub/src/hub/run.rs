@@ -5,11 +5,11 @@
 
 use super::Hub;
 use super::task_change::TaskChange;
+use crate::agent::failure_message;
 use crate::agent::{AgentError, Turn, TurnOutcome};
 use crate::bus::BusMessage;
 use crate::error::HubError;
 use crate::event::EventBody;
-use crate::failure::failure_message;
 use crate::fairness::RunShares;
 use crate::lease::Lease;
 use crate::ports::{Fence, Op, WorkClaim, WorkItem};

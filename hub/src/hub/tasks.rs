@@ -5,7 +5,7 @@ use super::task_change::TaskChange;
 use crate::access::Caller;
 use crate::error::HubError;
 use crate::limits::Limits;
-use crate::memory::ReadMemory;
+use crate::ports::ReadMemory;
 use crate::ports::{IdempotencyClaim, Op, StoreError};
 use crate::task::{Task, TaskCursor, TaskQuery};
 use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState, Timestamp};

@@ -1,23 +1,25 @@
 //! Store traits, one per concern. See the parent module for the rules that hold for all of them.
 
 use super::{
-    ChangeHint, Commit, ConversationStore, Fence, QuotaStore, RecordStore, RequestLogStore,
-    StoreError, TaskRead, WorkClaim, WorkItem,
+    ChangeHint, Commit, ConversationStore, Fence, RecordStore, RequestLogStore, StoreError,
 };
 use crate::event::{Event, Subject};
+use crate::fairness::{RunShares, WorkOwner};
+use crate::gcra::{Charge, Rate};
 use crate::offload::{BlobContent, BlobId, Offloaded};
 use crate::outbox::{DeliveryResult, DeliveryStatus, OutboxEntry};
 use crate::retention::{Purged, Retention};
 use crate::stream::{Stream, StreamQuery};
-use crate::task::{PushSubscription, Task, TaskQuery};
+use crate::task::{PushSubscription, Task, TaskQuery, TaskSnapshot};
 use crate::topic::{AckOutcome, SignalDelivery, Subscription, SubscriptionState};
 use async_trait::async_trait;
 use interzone_protocol::vocab::{
-    Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId, TaskId,
-    Timestamp,
+    AgentId, Artifact, DeliveryId, Message, PrincipalId, SignalId, StreamId, SubscriptionId,
+    TaskId, Timestamp,
 };
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -365,4 +367,76 @@ impl<S> Store for S where
         + ConversationStore
         + Maintenance
 {
+}
+
+/// Parameters of a work claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkClaim {
+    /// Name of the claiming node, unique among nodes.
+    pub node: String,
+    /// Maximum number of tasks to claim per agent.
+    pub wanted: Vec<(AgentId, usize)>,
+    /// Current time by the caller's clock; see [`Maintenance::leases_expire`](Maintenance::leases_expire) for
+    /// whose clock counts.
+    pub now: Timestamp,
+    /// Lease duration.
+    pub lease: Duration,
+    /// Claims that this node is running: not claimed again, even if their leases have expired.
+    pub running_claims: Vec<u64>,
+    /// Runs per owner and their limits: tasks of an owner at its limit are skipped, and those behind them are
+    /// claimed.
+    pub shares: RunShares,
+}
+
+/// A claimed task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkItem {
+    /// The task.
+    pub task_id: TaskId,
+    /// The agent that is to do it.
+    pub agent: AgentId,
+    /// The owner.
+    pub owner: WorkOwner,
+    /// Number of claims since it was enqueued, including this one; released claims do not count.
+    pub attempt: u32,
+    /// Claim number, used as fencing token ([`Fence`](Fence)). It increases with every claim and is never
+    /// reused, not even after the task left the queue and came back.
+    pub claim: u64,
+}
+
+/// Result of [`TaskStore::task_snapshot`](TaskStore::task_snapshot).
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskRead {
+    /// The snapshot.
+    Task(Arc<TaskSnapshot>),
+    /// The texts exceed the limit; contains their size in bytes.
+    TooLarge(usize),
+}
+
+impl TaskRead {
+    /// Returns the snapshot, if it was read.
+    pub fn into_task(self) -> Option<Arc<TaskSnapshot>> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::TooLarge(_) => None,
+        }
+    }
+}
+
+/// Rate quotas per key.
+#[async_trait]
+pub trait QuotaStore: Send + Sync {
+    /// Charges a key by [`Rate::charge`].
+    ///
+    /// **Atomic:** concurrent charges of one key, from any number of nodes, are serialized.
+    async fn charge(&self, key: &str, rate: Rate, cost: u32, now: Timestamp) -> Result<Charge>;
+}
+
+/// Memory reservation for reads on behalf of a caller, made before data is read; released on drop. The caller decides
+/// the size of the budget.
+#[async_trait]
+pub trait ReadMemory: Send + Sync {
+    /// Reserves this many bytes more. May wait, for a bounded time, until others release memory. Returns whether the
+    /// reservation succeeded.
+    async fn reserve(&self, bytes: usize) -> bool;
 }

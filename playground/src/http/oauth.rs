@@ -6,10 +6,10 @@ use crate::state::PlaygroundState;
 use crate::workspace::seed;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use http::header::LOCATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
-use std::fmt::Write;
+use interzone_edge::html::{Html, PageShell, html};
 use std::sync::Arc;
 use url::Url;
 
@@ -63,45 +63,24 @@ pub(super) async fn authorize(
 }
 
 fn page(scope: &str, redirect_url: &Url) -> Response {
-    let mut list = String::new();
+    let mut head = Html::new();
+    html!(head, "<link rel=\"stylesheet\" href=\"/playground.css\">");
+    let mut body = Html::new();
+    html!(body, "<main><h1>Install Interzone in " (seed::TEAM_NAME) "?</h1><p>It asks for:</p><ul>");
     for name in scope.split([',', ' ']).filter(|word| !word.is_empty()) {
-        let _ = write!(list, "<li><code>{}</code></li>", escape_html(name));
+        html!(body, "<li><code>" (name) "</code></li>");
     }
-    let host = escape_html(redirect_url.host_str().unwrap_or_default());
-    let page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Install</title>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"stylesheet\" href=\"/playground.css\"></head><body class=\"plain\"><main>\
-         <h1>Install Interzone in {}?</h1><p>It asks for:</p><ul>{list}</ul>\
-         <p>You will be sent back to <code>{host}</code>.</p><form method=\"post\">\
-         <button name=\"decision\" value=\"allow\" class=\"primary\">Allow</button> \
-         <button name=\"decision\" value=\"deny\">Cancel</button></form></main></body></html>",
-        seed::TEAM_NAME
-    );
-    // The form is sent here and redirects back.
-    let policy = format!(
-        "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
-         form-action 'self' {}",
-        redirect_url.origin().ascii_serialization()
-    );
-    let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-        (CONTENT_SECURITY_POLICY, policy),
-    ];
-    (headers, page).into_response()
-}
-
-fn escape_html(text: &str) -> String {
-    let mut safe = String::new();
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
+    let host = redirect_url.host_str().unwrap_or_default();
+    html!(body, "</ul><p>You will be sent back to <code>" (host) "</code>.</p><form method=\"post\">"
+        "<button name=\"decision\" value=\"allow\" class=\"primary\">Allow</button> "
+        "<button name=\"decision\" value=\"deny\">Cancel</button></form></main>");
+    let origin = redirect_url.origin().ascii_serialization();
+    let shell = PageShell {
+        head,
+        body_class: "plain",
+        // The form is sent here and redirects back.
+        policy: format!("style-src 'self'; form-action 'self' {origin}"),
+        ..PageShell::new("Install")
+    };
+    shell.response(StatusCode::OK, &body)
 }

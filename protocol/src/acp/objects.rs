@@ -1,8 +1,7 @@
 //! Objects in ACP results.
 
 use super::events::TaskEvent;
-use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp, write_array};
-use interzone_jsonrpc::write_string;
+use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A task's status: a [`TaskState`] under its name in ACP.
@@ -73,42 +72,6 @@ pub struct TaskObject {
     /// The caller's metadata, plus `priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-}
-
-impl TaskObject {
-    /// Appends the task as JSON to `out`, as serde would, but faster: most responses are a task.
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.extend_from_slice(b"{\"taskId\":");
-        write_string(&self.task_id, out);
-        out.extend_from_slice(b",\"status\":\"");
-        out.extend_from_slice(self.status.0.acp().as_bytes());
-        out.extend_from_slice(b"\",\"createdAt\":");
-        self.created_at.write_to(out);
-        if let Some(updated_at) = self.updated_at {
-            out.extend_from_slice(b",\"updatedAt\":");
-            updated_at.write_to(out);
-        }
-        if let Some(agent) = &self.assigned_agent {
-            out.extend_from_slice(b",\"assignedAgent\":");
-            write_string(agent, out);
-        }
-        if let Some(messages) = &self.messages {
-            out.extend_from_slice(b",\"messages\":");
-            write_array(out, messages, Message::write_to)?;
-        }
-        if let Some(artifacts) = &self.artifacts {
-            out.extend_from_slice(b",\"artifacts\":");
-            write_array(out, artifacts, |artifact, out| {
-                serde_json::to_writer(out, artifact)
-            })?;
-        }
-        if let Some(metadata) = &self.metadata {
-            out.extend_from_slice(b",\"metadata\":");
-            out.extend_from_slice(metadata.as_str().as_bytes());
-        }
-        out.push(b'}');
-        Ok(())
-    }
 }
 
 /// A stream.

@@ -43,31 +43,6 @@ pub enum MethodResult {
     },
 }
 
-impl MethodResult {
-    /// Appends the result as JSON to `out`; faster than serde, because every call ends with it.
-    ///
-    /// ```
-    /// use interzone_protocol::acp::MethodResult;
-    ///
-    /// let mut out = Vec::new();
-    /// MethodResult::Success { message: "sent".to_owned() }.write_to(&mut out)?;
-    /// assert_eq!(out, br#"{"type":"success","message":"sent"}"#);
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The value cannot be serialized.
-    pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        let Self::Task { task } = self else {
-            return serde_json::to_writer(out, self);
-        };
-        out.extend_from_slice(b"{\"type\":\"task\",\"task\":");
-        task.write_to(out)?;
-        out.push(b'}');
-        Ok(())
-    }
-}
-
 /// Hand-written: serde would buffer the fields until it has read `type`, which destroys raw JSON. So all
 /// fields are read with their types, and `type` selects one.
 impl<'de> Deserialize<'de> for MethodResult {

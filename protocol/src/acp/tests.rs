@@ -49,7 +49,7 @@ fn task_result_round_trips_verbatim() {
 }
 
 #[test]
-fn write_to_matches_serde_output_for_tasks() {
+fn task_result_with_every_field_round_trips_verbatim() {
     let part = |kind: &str| {
         format!(
             r#"{{"type":"{kind}","content":"a \"b\"\nc","mimeType":"text/plain","filename":"é\t.txt","size":18446744073709551615,"encoding":"utf8","x \"y\"":[1]}}"#
@@ -78,11 +78,7 @@ fn write_to_matches_serde_output_for_tasks() {
             format!("{head}{tail}}}}}"),
         ] {
             let result: MethodResult = serde_json::from_str(&text).unwrap();
-            let mut written = Vec::new();
-            result.write_to(&mut written).unwrap();
-            let written = String::from_utf8(written).unwrap();
-            assert_eq!(written, serde_json::to_string(&result).unwrap());
-            assert_eq!(written, text);
+            assert_eq!(serde_json::to_string(&result).unwrap(), text);
         }
     }
 }

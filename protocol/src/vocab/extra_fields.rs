@@ -1,7 +1,6 @@
 //! Unknown fields of a JSON object, kept so that they survive a round trip; serde helpers.
 
 use super::VerbatimJson;
-use interzone_jsonrpc::write_string;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -68,16 +67,6 @@ impl ExtraFields {
         self.0
             .iter()
             .try_for_each(|(name, value)| map.serialize_entry(&**name, value))
-    }
-
-    /// Appends all fields as JSON text, each with a leading comma.
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) {
-        for (name, value) in &self.0 {
-            out.push(b',');
-            write_string(name, out);
-            out.push(b':');
-            out.extend_from_slice(value.as_str().as_bytes());
-        }
     }
 }
 
@@ -152,44 +141,4 @@ pub(super) fn serialize_some<M: SerializeMap, T: Serialize>(
         Some(value) => map.serialize_entry(name, value),
         None => Ok(()),
     }
-}
-
-/// Appends a present field as JSON text; `name` includes the comma, the quotes and the colon.
-pub(super) fn write_some<T: Serialize>(
-    out: &mut Vec<u8>,
-    name: &[u8],
-    value: Option<&T>,
-) -> Result<(), serde_json::Error> {
-    match value {
-        Some(value) => {
-            out.extend_from_slice(name);
-            serde_json::to_writer(out, value)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Appends a present field whose value is already JSON text.
-pub(super) fn write_raw(out: &mut Vec<u8>, name: &[u8], value: Option<&VerbatimJson>) {
-    if let Some(value) = value {
-        out.extend_from_slice(name);
-        out.extend_from_slice(value.as_str().as_bytes());
-    }
-}
-
-/// Appends values as a JSON array.
-pub(crate) fn write_array<T>(
-    out: &mut Vec<u8>,
-    values: &[T],
-    mut write: impl FnMut(&T, &mut Vec<u8>) -> Result<(), serde_json::Error>,
-) -> Result<(), serde_json::Error> {
-    out.push(b'[');
-    for (index, value) in values.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(value, out)?;
-    }
-    out.push(b']');
-    Ok(())
 }

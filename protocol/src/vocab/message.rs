@@ -1,8 +1,6 @@
 //! Messages.
 
-use super::extra_fields::{
-    ExtraFields, FieldName, FieldSlot, serialize_some, write_array, write_raw, write_some,
-};
+use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
 use super::json::Metadata;
 use super::{AgentId, ContextId, MessageId, Part, PartKind, Role, TaskId, Timestamp};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -206,30 +204,6 @@ impl Message {
             .filter(|part| part.kind() == PartKind::Text);
         let contents: Vec<_> = texts.filter_map(Part::as_text).collect();
         contents.join("\n")
-    }
-
-    /// Appends the message as JSON to `out`, byte for byte as serde would, but faster.
-    ///
-    /// # Errors
-    /// None in practice: every message has a JSON form.
-    pub fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.extend_from_slice(b"{\"role\":\"");
-        out.extend_from_slice(self.role.name().as_bytes());
-        out.extend_from_slice(b"\",\"parts\":");
-        write_array(out, &self.parts, Part::write_to)?;
-        if let Some(timestamp) = self.timestamp {
-            out.extend_from_slice(b",\"timestamp\":");
-            timestamp.write_to(out);
-        }
-        write_some(out, b",\"agentId\":", self.agent_id.as_ref())?;
-        write_some(out, b",\"messageId\":", self.message_id.as_ref())?;
-        write_some(out, b",\"contextId\":", self.context_id.as_ref())?;
-        write_some(out, b",\"taskId\":", self.task_id.as_ref())?;
-        let metadata = self.metadata.as_ref().map(Metadata::as_json);
-        write_raw(out, b",\"metadata\":", metadata);
-        self.extra.write_to(out);
-        out.push(b'}');
-        Ok(())
     }
 }
 

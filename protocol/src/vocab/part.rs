@@ -1,8 +1,6 @@
 //! Parts of messages and artifacts.
 
-use super::extra_fields::{
-    ExtraFields, FieldName, FieldSlot, serialize_some, write_raw, write_some,
-};
+use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
 use super::json::VerbatimJson;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -36,19 +34,6 @@ pub enum PartKind {
     /// Audio.
     #[serde(rename = "AudioPart")]
     Audio,
-}
-
-impl PartKind {
-    /// The name in ACP.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "TextPart",
-            Self::Data => "DataPart",
-            Self::File => "FilePart",
-            Self::Image => "ImagePart",
-            Self::Audio => "AudioPart",
-        }
-    }
 }
 
 /// Encoding of a part's content in its string.
@@ -289,21 +274,6 @@ impl Part {
     /// The unknown fields.
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
-    }
-
-    /// Appends the part as JSON to `out`, as serde would.
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.extend_from_slice(b"{\"type\":\"");
-        out.extend_from_slice(self.kind.name().as_bytes());
-        out.push(b'"');
-        write_raw(out, b",\"content\":", self.content.as_ref());
-        write_some(out, b",\"mimeType\":", self.media_type.as_ref())?;
-        write_some(out, b",\"filename\":", self.filename.as_ref())?;
-        write_some(out, b",\"size\":", self.size.as_ref())?;
-        write_some(out, b",\"encoding\":", self.encoding.as_ref())?;
-        self.extra.write_to(out);
-        out.push(b'}');
-        Ok(())
     }
 }
 

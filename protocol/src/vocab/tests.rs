@@ -76,11 +76,7 @@ proptest! {
         members.insert("parts".into(), parts.into());
         members.extend(metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
         let message = Value::Object(members);
-        prop_assert_eq!(round_trip::<Message>(&message), message.clone());
-        let message: Message = serde_json::from_str(&message.to_string()).unwrap();
-        let mut written = Vec::new();
-        message.write_to(&mut written).unwrap();
-        prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&message).unwrap());
+        prop_assert_eq!(round_trip::<Message>(&message), message);
     }
 
     #[test]

@@ -82,13 +82,6 @@ impl Timestamp {
             b'.', f1, f2, f3, b'Z',
         ]
     }
-
-    /// Appends the timestamp as a JSON string to `out`, as serde would.
-    pub(crate) fn write_to(self, out: &mut Vec<u8>) {
-        out.push(b'"');
-        out.extend_from_slice(&self.format_rfc3339());
-        out.push(b'"');
-    }
 }
 
 /// The last two digits of a number in ASCII.

@@ -14,10 +14,6 @@ use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
-use interzone_edge::issuer::{
-    Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients, OAuthUsers,
-    ScopeDefinition as IssuerScope,
-};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
@@ -29,6 +25,10 @@ use interzone_execution::{ExecutionOptions, ExecutionState, OPERATE_SCOPE, Opera
 use interzone_hub::{
     Caller, Hub, Limits, NewTask, RandomIds, Registry, Run, SystemClock, Task, Turn, TurnOutcome,
     TurnStart,
+};
+use interzone_issuer::{
+    Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients, OAuthUsers,
+    ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};

@@ -20,10 +20,6 @@ use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
-use interzone_edge::issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
-};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
@@ -34,6 +30,10 @@ use interzone_execution::{
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, Limits, RandomIds, Registry, Run, SystemClock, Turn,
     TurnOutcome, TurnOutput, TurnStart,
+};
+use interzone_issuer::{
+    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
+    ScopeDefinition as IssuerScope,
 };
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::Scope;

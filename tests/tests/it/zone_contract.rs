@@ -18,10 +18,6 @@ use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
-use interzone_edge::issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
-};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
@@ -34,6 +30,10 @@ use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, router
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry,
     SystemClock, Turn, TurnOutcome, TurnOutput,
+};
+use interzone_issuer::{
+    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
+    ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{AgentId, Message};

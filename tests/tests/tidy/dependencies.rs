@@ -21,12 +21,13 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("hub", &["backoff", "protocol::vocab"]),
     ("store", &["backoff", "hub", "protocol::vocab"]),
     ("edge", &["backoff"]),
+    ("issuer", &["edge"]),
     ("client", &["backoff", "jsonrpc", "protocol"]),
     ("delivery", &["backoff", "hub"]),
     (
         "execution",
         &[
-            "backoff", "jsonrpc", "protocol", "hub", "edge", "client", "delivery",
+            "backoff", "jsonrpc", "protocol", "hub", "edge", "issuer", "client", "delivery",
         ],
     ),
     (
@@ -47,6 +48,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "hub",
     "store",
     "edge",
+    "issuer",
     "client",
     "delivery",
     "execution",
@@ -84,7 +86,10 @@ const TRANSPORT_AND_STORAGE_BUT_TOKIO: &[&str] = TRANSPORT_AND_STORAGE.split_at(
 
 /// External crates that only a few crates may use. A name that ends in `*` is a prefix.
 const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
-    ("axum", &["edge", "execution", "verification", "playground"]),
+    (
+        "axum",
+        &["edge", "issuer", "execution", "verification", "playground"],
+    ),
     // AWS's crates have many dependencies for one signature; only tests compare our signature with theirs.
     ("aws-*", &[]),
     ("rusqlite", &["store"]),

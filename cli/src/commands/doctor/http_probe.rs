@@ -3,6 +3,7 @@
 use crate::connect_error::{ConnectFailure, root_cause};
 use http::{HeaderMap, header};
 use interzone_edge::Secret;
+use interzone_edge::limited_body::{self, BodyReadError};
 use interzone_edge::tls::{TlsError, TrustRoots};
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
@@ -100,20 +101,20 @@ impl HttpProbe {
 }
 
 async fn send(request: RequestBuilder) -> Result<ProbeResponse, ProbeFailure> {
-    let mut answer = request.send().await.map_err(to_failure)?;
-    let now = SystemTime::now();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(to_failure)? {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > MAX_BODY_BYTES {
-            return Err(ProbeFailure::new("the response is too large"));
-        }
-    }
+    let response = request.send().await.map_err(to_failure)?;
+    let status = response.status().as_u16();
+    let clock_offset = clock_offset(response.headers(), SystemTime::now());
+    let scopes = scopes(response.headers());
+    let body = limited_body::read_all(response, MAX_BODY_BYTES).await;
+    let body = body.map_err(|error| match error {
+        BodyReadError::TooLong { .. } => ProbeFailure::new("the response is too large"),
+        BodyReadError::Connection(error) => to_failure(error),
+    })?;
     Ok(ProbeResponse {
-        status: answer.status().as_u16(),
-        clock_offset: clock_offset(answer.headers(), now),
-        scopes: scopes(answer.headers()),
-        body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        status,
+        clock_offset,
+        scopes,
+        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
     })
 }
 

@@ -12,8 +12,9 @@ use super::provider::ModelProvider;
 use super::retry::{self, RETRY_BACKOFF};
 use super::tools::ToolCall;
 use super::{AnswerLimits, LlmOptions};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
+use interzone_edge::limited_body;
 use interzone_hub::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -214,14 +215,10 @@ impl LlmRequest<'_> {
         deadline: Instant,
     ) -> LlmFailure {
         let status = response.status();
-        let mut body = Vec::new();
-        while let Ok(Ok(Some(bytes))) = timeout_at(deadline, response.chunk()).await {
-            let remaining = MAX_ERROR_BODY_BYTES.saturating_sub(body.len());
-            body.extend(bytes.iter().take(remaining));
-            if body.len() >= MAX_ERROR_BODY_BYTES {
-                break;
-            }
-        }
+        let mut body = BytesMut::new();
+        let read = limited_body::read_prefix(&mut response, MAX_ERROR_BODY_BYTES, &mut body);
+        // A part of the error is better than none.
+        let _ = timeout_at(deadline, read).await;
         let mut error = ProviderError::parse(&body);
         // AWS names the error in a header, with details after a colon.
         let header = response.headers().get("x-amzn-errortype");

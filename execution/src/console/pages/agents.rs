@@ -3,13 +3,13 @@
 use crate::console::Console;
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::format::{badge, duration_exact, duration_short, format_count, format_number};
-use crate::console::html::{Html, html};
 use crate::console::layout::{self, PageError};
 use crate::console::live::counts::{ACTIVE_STATES, tasks_in_states};
 use crate::console::metrics_history::MetricsSnapshot;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use interzone_edge::html::{Html, html};
 use interzone_hub::{Agent, TaskQuery};
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,13 +4,13 @@ use super::{QueryParams, card, path_segment, query_string, table};
 use crate::console::Console;
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::format::{badge, format_number, relative_time, state_badge, timestamp};
-use crate::console::html::{Html, html};
 use crate::console::layout::{self, PageError, hidden_content};
 use crate::memory::MemoryAccount;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use interzone_edge::html::{Html, html};
 use interzone_hub::{
     Conversation, ConversationQuery, EventBody, Feedback, Hub, Subject, ThreadKey, ThreadTask,
 };

@@ -4,12 +4,12 @@ use super::{card, request_table, table};
 use crate::console::Console;
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::format::{badge, duration_short, format_bytes, format_count, format_number};
-use crate::console::html::{Html, html};
 use crate::console::layout::{self, PageError};
 use crate::console::metrics_history::MetricsSnapshot;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use interzone_edge::html::{Html, html};
 use interzone_hub::ports::RequestQuery;
 use std::sync::Arc;
 

@@ -3,14 +3,13 @@
 use super::{card, stream_table, task_table, tile};
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::format::format_number;
-use crate::console::html::{Html, html};
 use crate::console::layout::{self, PageError};
 use crate::console::live::counts::{ACTIVE_STATES, FINAL_STATES, OverviewCounts, tasks_in_states};
 use crate::console::{Console, plots};
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
+use interzone_edge::html::{Html, html};
 use interzone_hub::StreamQuery;
 use std::sync::Arc;
 
@@ -30,10 +29,7 @@ pub(in crate::console) async fn page(
 
 /// `GET /console/plots`: the plots alone, for the page's script.
 pub(in crate::console) async fn plots(State(console): State<Arc<Console>>) -> Response {
-    layout::html_response(
-        StatusCode::OK,
-        plots::render(&console.metrics_history.all()),
-    )
+    layout::fragment_response(plots::render(&console.metrics_history.all()))
 }
 
 async fn body(console: &Console) -> Result<Html, PageError> {

@@ -4,8 +4,8 @@ use super::path_segment;
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::files;
 use crate::console::format::{format_bytes, format_number};
-use crate::console::html::{Html, html};
 use crate::console::layout::hidden_content;
+use interzone_edge::html::{Html, html};
 use interzone_hub::{HasParts, Offloaded};
 use interzone_protocol::vocab::{Encoding, Part, PartKind, TaskId};
 

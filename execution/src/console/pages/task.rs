@@ -9,7 +9,6 @@ use crate::console::client_names::ClientNames;
 use crate::console::format::{
     badge, delivery_tone, elapsed, relative_time, state_badge, timestamp,
 };
-use crate::console::html::{Html, html};
 use crate::console::layout::{
     self, PageError, csrf_field, hidden_content, missing_change_scope_notice,
 };
@@ -17,6 +16,7 @@ use crate::console::sign_in::see_other;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use interzone_edge::html::{Html, html};
 use interzone_hub::ports::RequestQuery;
 use interzone_hub::{DeliveryState, PushDelivery, Subject, Task, TaskSnapshot, failure_code};
 use interzone_protocol::vocab::{TaskId, Timestamp};

@@ -4,8 +4,8 @@ use super::parts::render_parts;
 use crate::console::auth_middleware::SignedInUser;
 use crate::console::client_names::ClientNames;
 use crate::console::format::{format_bytes, state_label, stream_label, timestamp_ms};
-use crate::console::html::{Html, html};
 use crate::console::layout::{PageError, hidden_content};
+use interzone_edge::html::{Html, html};
 use interzone_hub::{Event, EventBody, Hub, Subject};
 use interzone_protocol::vocab::Timestamp;
 

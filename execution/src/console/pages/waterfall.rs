@@ -1,7 +1,7 @@
 //! Waterfall chart of a task: requests, queueing, runs and deliveries over time.
 
 use crate::console::format::{duration_exact, elapsed};
-use crate::console::html::{Html, html};
+use interzone_edge::html::{Html, html};
 use interzone_hub::ports::RequestLogEntry;
 use interzone_hub::{DeliveryState, Event, EventBody, PushDelivery, Task};
 use interzone_protocol::vocab::{TaskState, Timestamp};

@@ -2,6 +2,8 @@
 //! object.
 
 use interzone_protocol::vocab::{Metadata, VerbatimJson};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Sets `name` to `value`, replacing an existing value, else appending. Without an object, a new one is created.
@@ -56,89 +58,11 @@ fn find_value(text: &str, name: &str) -> Option<Range<usize>> {
     if !text.contains(name) && !text.contains("\\u") {
         return None;
     }
-    let mut scanner = ObjectScanner {
-        bytes: text.as_bytes(),
-        pos: 0,
-    };
-    scanner.skip_past(b'{');
-    let mut found = None;
-    while let Some(key) = scanner.next_string() {
-        scanner.skip_past(b':');
-        let value = scanner.next_value();
-        let decoded: Option<String> = text.get(key).and_then(|key| serde_json::from_str(key).ok());
-        if decoded.as_deref() == Some(name) {
-            found = Some(value);
-        }
-    }
-    found
-}
-
-/// Scanner of valid JSON.
-struct ObjectScanner<'a> {
-    bytes: &'a [u8],
-    pos: usize,
-}
-
-impl ObjectScanner<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.pos).copied()
-    }
-
-    /// Skips past the next such byte.
-    fn skip_past(&mut self, byte: u8) {
-        while self.peek().is_some_and(|next| next != byte) {
-            self.pos += 1;
-        }
-        self.pos += 1;
-    }
-
-    /// Returns the next string before the object ends, quotes included.
-    fn next_string(&mut self) -> Option<Range<usize>> {
-        loop {
-            match self.peek()? {
-                b'"' => break,
-                b'}' => return None,
-                _ => self.pos += 1,
-            }
-        }
-        let start = self.pos;
-        self.skip_string();
-        Some(start..self.pos)
-    }
-
-    fn skip_string(&mut self) {
-        self.pos += 1;
-        while let Some(byte) = self.peek() {
-            self.pos += if byte == b'\\' { 2 } else { 1 };
-            if byte == b'"' {
-                return;
-            }
-        }
-    }
-
-    /// Returns the next value, without surrounding whitespace.
-    fn next_value(&mut self) -> Range<usize> {
-        while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
-            self.pos += 1;
-        }
-        let start = self.pos;
-        let mut depth = 0_usize;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'"' => {
-                    self.skip_string();
-                    continue;
-                }
-                b'{' | b'[' => depth += 1,
-                b',' | b'}' | b']' if depth == 0 => break,
-                b'}' | b']' => depth -= 1,
-                byte if byte.is_ascii_whitespace() && depth == 0 => break,
-                _ => {}
-            }
-            self.pos += 1;
-        }
-        start..self.pos
-    }
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    // The raw value is a slice of the text.
+    let value = fields.get(name)?.get();
+    let start = value.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    Some(start..start.checked_add(value.len())?)
 }
 
 #[cfg(test)]

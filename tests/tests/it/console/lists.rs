@@ -2,9 +2,9 @@
 
 use super::{ConsoleFixture, URL, form_token};
 use http::StatusCode;
-use interzone_edge::issuer::{GrantType, NewOAuthClient};
 use interzone_hub::ports::{DeadLetterQuery, RequestLogEntry};
 use interzone_hub::{Caller, NewOutboxEntry, NewTask, RetryPolicy};
+use interzone_issuer::{GrantType, NewOAuthClient};
 use interzone_protocol::vocab::{Message, PrincipalId, VerbatimJson};
 use std::collections::HashSet;
 use std::time::Duration;

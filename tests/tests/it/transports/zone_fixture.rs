@@ -6,10 +6,6 @@ use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
 use interzone_edge::egress::{Egress, EgressOptions};
-use interzone_edge::issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
-};
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::rate_limiter::RateLimiter;
@@ -19,6 +15,10 @@ use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, in_process, router};
 use interzone_hub::{Agent, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry, SystemClock};
+use interzone_issuer::{
+    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
+    ScopeDefinition as IssuerScope,
+};
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::AgentId;
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};

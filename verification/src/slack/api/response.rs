@@ -2,9 +2,9 @@
 
 use super::error::{sanitize_code, sanitize_scopes};
 use super::{SlackError, SlackMethod};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use http::header::{DATE, HeaderMap, RETRY_AFTER};
+use interzone_edge::limited_body::{self, BodyReadError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::time::{Duration, SystemTime};
@@ -104,23 +104,11 @@ pub(super) async fn read_body(
     response: reqwest::Response,
     limit: usize,
 ) -> Result<Bytes, SlackError> {
-    let too_large = || SlackError::TooLarge { operation, limit };
-    let declared_length = response.content_length();
-    if declared_length
-        .is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit))
-    {
-        return Err(too_large());
-    }
-    let mut chunks = response.bytes_stream();
-    let mut body = BytesMut::new();
-    while let Some(chunk) = chunks.next().await {
-        let piece = chunk.map_err(|error| SlackError::from_reqwest(operation, error))?;
-        if piece.len() > limit.saturating_sub(body.len()) {
-            return Err(too_large());
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(body.freeze())
+    let body = limited_body::read_all(response, limit).await;
+    body.map_err(|error| match error {
+        BodyReadError::TooLong { limit } => SlackError::TooLarge { operation, limit },
+        BodyReadError::Connection(error) => SlackError::from_reqwest(operation, error),
+    })
 }
 
 /// Parses `Retry-After`. Slack sends whole seconds; a proxy may send another format.

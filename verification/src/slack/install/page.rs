@@ -1,15 +1,9 @@
-//! Result page of an installation: no scripts, no external resources, all dynamic text escaped.
+//! Result page of an installation: no scripts, no external resources.
 
-use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::header::{
-    ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use axum::response::Response;
+use http::header::ACCEPT_LANGUAGE;
 use http::{HeaderMap, StatusCode};
-use sha2::{Digest, Sha256};
-use std::fmt::{self, Write};
+use interzone_edge::html::{Html, PageShell, html};
 
 const STYLE: &str = "body{font:1rem/1.6 system-ui,sans-serif;max-width:32rem;margin:3rem auto;\
 padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}strong{overflow-wrap:anywhere}\
@@ -60,40 +54,24 @@ impl PageLanguage {
 /// Renders the page.
 pub(super) fn render_page(outcome: &InstallOutcome, language: PageLanguage) -> Response {
     let (status, title, text) = page_texts(outcome, language);
-    let (lang, workspace_label) = match language {
+    let (language, workspace_label) = match language {
         PageLanguage::Ja => ("ja", "ワークスペース: "),
         PageLanguage::En => ("en", "Workspace: "),
     };
-    let mut body = format!("<h1>{title}</h1>");
+    let mut body = Html::new();
+    html!(body, "<main><h1>" (title) "</h1>");
     if let InstallOutcome::Installed { team } = outcome
         && !team.is_empty()
     {
-        let _ = write!(
-            body,
-            "<p>{workspace_label}<strong>{}</strong></p>",
-            HtmlEscaped(team)
-        );
+        html!(body, "<p>" (workspace_label) "<strong>" (team) "</strong></p>");
     }
-    let page = format!(
-        "<!doctype html><html lang=\"{lang}\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <style>{STYLE}</style></head><body><main>{body}<p>{text}</p></main></body></html>"
-    );
-    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action 'none'; \
-         frame-ancestors 'none'; base-uri 'none'"
-    );
-    let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-        (CACHE_CONTROL, "no-store".to_owned()),
-        (CONTENT_SECURITY_POLICY, policy),
-        (X_FRAME_OPTIONS, "DENY".to_owned()),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-        // The URL contains a code.
-        (REFERRER_POLICY, "no-referrer".to_owned()),
-    ];
-    (status, headers, page).into_response()
+    html!(body, "<p>" (text) "</p></main>");
+    let shell = PageShell {
+        language,
+        inline_style: Some(STYLE),
+        ..PageShell::new(title)
+    };
+    shell.response(status, &body)
 }
 
 fn page_texts(
@@ -173,23 +151,4 @@ fn page_texts(
         PageLanguage::En => en,
     };
     (status, title, text)
-}
-
-/// HTML-escaped text.
-struct HtmlEscaped<'a>(&'a str);
-
-impl fmt::Display for HtmlEscaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -5,9 +5,9 @@ use super::check_result::CheckFailure;
 use super::response::ServerResponse;
 use crate::scopes::MissingScopeNames;
 use bytes::Bytes;
-use futures_util::StreamExt;
 use http::{HeaderValue, StatusCode, header};
 use interzone_client::Secret;
+use interzone_edge::limited_body::{self, BodyReadError};
 use interzone_protocol::acp::codes;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -225,20 +225,17 @@ impl CheckClient {
 
 async fn read(response: reqwest::Response) -> Result<ServerResponse, CheckFailure> {
     let (status, headers) = (response.status(), response.headers().clone());
-    let mut stream = response.bytes_stream();
-    let mut body = Vec::new();
-    while let Some(piece) = stream.next().await {
-        body.extend_from_slice(&piece.map_err(|error| transport_failure(&error))?);
-        if body.len() > MAX_BODY_BYTES {
-            return Err(CheckFailure::violation(
-                "the response is larger than 16 MiB",
-            ));
+    let body = limited_body::read_all(response, MAX_BODY_BYTES).await;
+    let body = body.map_err(|error| match error {
+        BodyReadError::TooLong { .. } => {
+            CheckFailure::violation("the response is larger than 16 MiB")
         }
-    }
+        BodyReadError::Connection(error) => transport_failure(&error),
+    })?;
     Ok(ServerResponse {
         status,
         headers,
-        body: body.into(),
+        body,
     })
 }
 

@@ -4,8 +4,8 @@
 //! revocations of other nodes.
 
 use super::record_store::{IssuerStore, IssuerStoreError};
-use crate::auth::Identity;
 use arc_swap::ArcSwap;
+use interzone_edge::auth::Identity;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -134,10 +134,10 @@ impl RevocationList {
         }
         let is_account_revoked = |account: &str| {
             let revoked_at = table.accounts.get(account);
-            revoked_at.is_some_and(|revoked_at| identity.issued_at <= *revoked_at)
+            revoked_at.is_some_and(|revoked_at| identity.issued_at() <= *revoked_at)
         };
-        let token = identity.token_id.as_deref();
-        let family = identity.family.as_deref();
+        let token = identity.token_id();
+        let family = identity.family();
         token.is_some_and(|id| table.tokens.contains(id))
             || family.is_some_and(|id| table.families.contains(id))
             || is_account_revoked(&identity.client)

@@ -10,11 +10,13 @@ use super::{
     GrantType, Issuer, IssuerOptions, IssuerStore, MemoryIssuerStore, NewClientCredentials,
     NewOAuthClient, OAuthClients, OAuthUsers, ScopeDefinition,
 };
-use crate::auth::{AuthFailure, AuthOptions, Authenticator, Identity, KeyConfig, LocalKeys};
-use crate::clock::Clock;
-use crate::tls::TrustRoots;
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use interzone_edge::auth::{
+    AuthFailure, AuthOptions, Authenticator, Identity, KeyConfig, LocalKeys,
+};
+use interzone_edge::clock::Clock;
+use interzone_edge::tls::TrustRoots;
 use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;

@@ -3,8 +3,7 @@
 use super::IssuerState;
 use super::clients::OAuthClient;
 use super::oauth_error::OAuthError;
-use crate::auth::Identity;
-use crate::auth::jwt::{ExpectedClaims, UnverifiedJwt, is_jwt};
+use interzone_edge::auth::{ExpectedClaims, Identity, verify_jwt};
 use serde::Serialize;
 
 /// A newly issued access token.
@@ -77,19 +76,13 @@ impl IssuerState {
     /// Verifies a token issued here; `None` if it is invalid, expired or revoked.
     /// `leeway`: seconds after its expiry for which it is still accepted.
     pub(super) fn verify_own(&self, token: &str, now: u64, leeway: u64) -> Option<Identity> {
-        if !is_jwt(token) {
-            return None;
-        }
         let expected = ExpectedClaims {
             issuer: &self.url,
             audience: &self.audience,
             leeway,
         };
         let ring = self.keys.load();
-        let verified = UnverifiedJwt::parse(token)
-            .ok()?
-            .verify(&ring.keys, &expected, now);
-        let identity = verified?.ok()?;
+        let identity = verify_jwt(token, &ring.keys, &expected, now)?;
         (!self.revocations.contains(&identity)).then_some(identity)
     }
 

@@ -5,7 +5,7 @@ use super::{
     GrantType, IssuerFixture, IssuerReply, NewClientCredentials, NewOAuthClient, REDIRECT, URL,
     authenticate, secret,
 };
-use crate::auth::{AuthFailure, reason};
+use interzone_edge::auth::{AuthFailure, reason};
 use std::time::Duration;
 
 const CODE_GRANT: &[GrantType] = &[GrantType::AuthorizationCode];

@@ -1,13 +1,13 @@
 //! Signing keys: creation, rotation and publication.
 
 use super::{AUDIENCE, GrantType, IssuerFixture, NOW, URL, authenticate, authenticator, open_node};
-use crate::auth::{AuthFailure, reason};
-use crate::clock::Clock;
-use crate::issuer::{
+use crate::{
     Issuer, IssuerError, IssuerOptions, IssuerRecord, IssuerStore, IssuerStoreError,
     MemoryIssuerStore, ScopeDefinition,
 };
 use async_trait::async_trait;
+use interzone_edge::auth::{AuthFailure, reason};
+use interzone_edge::clock::Clock;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;

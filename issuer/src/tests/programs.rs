@@ -1,13 +1,13 @@
 //! Client credentials grant, introspection, revocation and client accounts.
 
 use super::{AUDIENCE, GrantType, IssuerFixture, NOW, URL, authenticate, form_request, secret};
-use crate::auth::{AuthFailure, reason};
-use crate::issuer::{AccountError, NewOAuthClient};
+use crate::{AccountError, NewOAuthClient};
 use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::Request;
 use http::header::AUTHORIZATION;
+use interzone_edge::auth::{AuthFailure, reason};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,10 +5,10 @@ use super::{
     GrantType, IssuerFixture, IssuerReply, IssuerStore, NewClientCredentials, REDIRECT,
     authenticate, form_request, open_node,
 };
-use crate::auth::{AuthFailure, reason};
-use crate::clock::Clock;
-use crate::issuer::{IssuerRecord, IssuerStoreError, MemoryIssuerStore, OAuthClients, OAuthUsers};
+use crate::{IssuerRecord, IssuerStoreError, MemoryIssuerStore, OAuthClients, OAuthUsers};
 use async_trait::async_trait;
+use interzone_edge::auth::{AuthFailure, reason};
+use interzone_edge::clock::Clock;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};

@@ -1,18 +1,15 @@
-//! Consent page: HTML without scripts or external resources; all values are escaped.
+//! Consent page: HTML without scripts or external resources.
 
 use super::ScopeDefinition;
 use super::authorize::AuthorizationRequest;
 use super::credential;
-use aws_lc_rs::{digest, hmac};
-use axum::response::{IntoResponse, Response};
+use aws_lc_rs::hmac;
+use axum::response::Response;
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, REFERRER_POLICY, SET_COOKIE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
-use std::fmt::Write;
+use interzone_edge::html::{Html, PageShell, html};
 
 /// Lifetime of the consent form, in seconds.
 const FORM_TTL: u64 = 600;
@@ -112,38 +109,24 @@ pub(super) struct ConsentPage<'a> {
 impl ConsentPage<'_> {
     pub(super) fn render(&self, status: StatusCode) -> Response {
         let request = self.request;
-        let name = HtmlEscaped(&request.client.name);
-        let mut body = format!("<h1>Allow {name} to act for you?</h1>");
+        let name = &request.client.name;
+        let mut body = Html::new();
+        html!(body, "<main><h1>Allow " (name) " to act for you?</h1>");
         if let Some(problem) = self.error_text {
-            let _ = write!(
-                body,
-                "<p class=\"problem\" role=\"alert\">{}</p>",
-                HtmlEscaped(problem)
-            );
+            html!(body, "<p class=\"problem\" role=\"alert\">" (problem) "</p>");
         }
-        let _ = write!(
-            body,
-            "<p><strong>{name}</strong> (<code>{}</code>) requests access at <code>{}</code> to:</p><ul>",
-            HtmlEscaped(&request.client.id),
-            HtmlEscaped(self.issuer),
-        );
+        html!(body, "<p><strong>" (name) "</strong> (<code>" (request.client.id)
+            "</code>) requests access at <code>" (self.issuer) "</code> to:</p><ul>");
         for scope in self.scopes {
-            let scope_name = HtmlEscaped(&scope.name);
-            let _ = match scope.description.is_empty() {
-                true => write!(body, "<li><code>{scope_name}</code></li>"),
-                false => write!(
-                    body,
-                    "<li>{} (<code>{scope_name}</code>)</li>",
-                    HtmlEscaped(&scope.description)
-                ),
-            };
+            match scope.description.is_empty() {
+                true => html!(body, "<li><code>" (scope.name) "</code></li>"),
+                false => {
+                    html!(body, "<li>" (scope.description) " (<code>" (scope.name) "</code>)</li>");
+                }
+            }
         }
-        let _ = write!(
-            body,
-            "</ul><p>You will be sent back to <code>{}</code>.</p>\
-             <form method=\"post\" action=\"/oauth2/authorize\" autocomplete=\"on\">",
-            HtmlEscaped(&request.redirect.origin()),
-        );
+        html!(body, "</ul><p>You will be sent back to <code>" (request.redirect.origin()) "</code>.</p>"
+            "<form method=\"post\" action=\"/oauth2/authorize\" autocomplete=\"on\">");
         let redirect = request
             .redirect_named
             .then_some(request.redirect_text.as_str());
@@ -159,14 +142,11 @@ impl ConsentPage<'_> {
         ];
         for (field, value) in hidden {
             if let Some(value) = value {
-                let value = HtmlEscaped(value);
-                let _ = write!(
-                    body,
-                    "<input type=\"hidden\" name=\"{field}\" value=\"{value}\">"
-                );
+                html!(body, "<input type=\"hidden\" name=\"" (field) "\" value=\"" (value) "\">");
             }
         }
-        body.push_str(
+        html!(
+            body,
             "<label for=\"name\">Your name</label>\
              <input id=\"name\" name=\"name\" autocomplete=\"username\" autocapitalize=\"none\" \
              maxlength=\"64\">\
@@ -174,14 +154,14 @@ impl ConsentPage<'_> {
              <input id=\"passphrase\" name=\"passphrase\" type=\"password\" \
              autocomplete=\"current-password\" maxlength=\"200\">\
              <button class=\"allow\" name=\"decision\" value=\"allow\">Allow</button>\
-             <button name=\"decision\" value=\"deny\">Deny</button></form>",
+             <button name=\"decision\" value=\"deny\">Deny</button></form></main>"
         );
-        let mut response = html_page(
-            status,
-            "Allow access?",
-            &body,
-            Some(&request.redirect.origin()),
-        );
+        // Some browsers check the redirect after the form against `form-action` too.
+        let shell = PageShell {
+            policy: format!("form-action 'self' {}", request.redirect.origin()),
+            ..page_shell("Allow access?")
+        };
+        let mut response = shell.response(status, &body);
         let cookie = format!(
             "{COOKIE_NAME}={}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={FORM_TTL}",
             self.ticket.cookie
@@ -195,60 +175,15 @@ impl ConsentPage<'_> {
 
 /// Returns an error page without links.
 pub(super) fn error_page(status: StatusCode, text: &str) -> Response {
-    let body = format!(
-        "<h1>This request cannot be completed</h1><p class=\"problem\">{}</p>\
-         <p>No access was granted. Go back to the program that sent you here.</p>",
-        HtmlEscaped(text)
-    );
-    html_page(status, "Request failed", &body, None)
+    let mut body = Html::new();
+    html!(body, "<main><h1>This request cannot be completed</h1><p class=\"problem\">" (text) "</p>"
+        "<p>No access was granted. Go back to the program that sent you here.</p></main>");
+    page_shell("Request failed").response(status, &body)
 }
 
-/// Returns an HTML page. `redirect_origin` is the origin that the form's response may redirect to, which some
-/// browsers check against `form-action`.
-fn html_page(
-    status: StatusCode,
-    title: &str,
-    body: &str,
-    redirect_origin: Option<&str>,
-) -> Response {
-    let page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <style>{STYLE}</style></head><body><main>{body}</main></body></html>"
-    );
-    let style = STANDARD.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()));
-    let form =
-        redirect_origin.map_or_else(|| "'none'".to_owned(), |origin| format!("'self' {origin}"));
-    let policy = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action {form}; \
-         frame-ancestors 'none'; base-uri 'none'"
-    );
-    let headers = [
-        (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-        (CACHE_CONTROL, "no-store".to_owned()),
-        (CONTENT_SECURITY_POLICY, policy),
-        (X_FRAME_OPTIONS, "DENY".to_owned()),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-        (REFERRER_POLICY, "no-referrer".to_owned()),
-    ];
-    (status, headers, page).into_response()
-}
-
-/// HTML-escaped text.
-struct HtmlEscaped<'a>(&'a str);
-
-impl std::fmt::Display for HtmlEscaped<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
+fn page_shell(title: &str) -> PageShell<'_> {
+    PageShell {
+        inline_style: Some(STYLE),
+        ..PageShell::new(title)
     }
 }

@@ -1,12 +1,12 @@
 //! Simulated browser and client for the authorization code flow.
 
 use super::{IssuerFixture, IssuerReply, NewClientCredentials, form_request};
-use crate::listener::Peer;
 use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
 use http::header::COOKIE;
+use interzone_edge::listener::Peer;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use super::oauth_error::OAuthError;
 use axum::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use interzone_edge::body::{BodyError, read_form};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use url::form_urlencoded;
@@ -33,16 +34,15 @@ impl OAuthParameters {
                 ..OAuthError::invalid_request("the body must be application/x-www-form-urlencoded")
             });
         }
-        let read = tokio::time::timeout(READ_TIMEOUT, axum::body::to_bytes(body, MAX_BODY));
-        match read.await {
-            Ok(Ok(bytes)) => Self::parse(&bytes),
-            Ok(Err(_)) => Err(OAuthError {
-                status: StatusCode::PAYLOAD_TOO_LARGE,
-                ..OAuthError::invalid_request("the body is too large or incomplete")
-            }),
-            Err(_) => Err(OAuthError {
+        match read_form(body, MAX_BODY, READ_TIMEOUT).await {
+            Ok(bytes) => Self::parse(&bytes),
+            Err(BodyError::TooSlow { .. }) => Err(OAuthError {
                 status: StatusCode::REQUEST_TIMEOUT,
                 ..OAuthError::invalid_request("the body was not received in time")
+            }),
+            Err(_) => Err(OAuthError {
+                status: StatusCode::PAYLOAD_TOO_LARGE,
+                ..OAuthError::invalid_request("the body is too large or incomplete")
             }),
         }
     }

@@ -3,10 +3,10 @@
 //! All secrets are generated here with 256 random bits, so a plain SHA-256 hash is enough to store them:
 //! there is nothing to guess that a slow hash would protect.
 
-use crate::secret::Secret;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use interzone_edge::Secret;
 use subtle::ConstantTimeEq;
 
 /// The system's random number generator failed.

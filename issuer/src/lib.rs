@@ -2,7 +2,9 @@
 //!
 //! Clients get tokens with their secret, or with a user's consent (authorization code with PKCE).
 //! All state is in an [`IssuerStore`], so that all nodes of an installation act as one issuer.
-//! The supported scopes come from [`IssuerOptions`]; this module has no knowledge of any dialect.
+//! The supported scopes come from [`IssuerOptions`]; this crate has no knowledge of any dialect.
+//!
+//! It is for development and small installations, and its scope is frozen: larger ones configure another issuer.
 
 mod access_token;
 mod authorize;
@@ -13,7 +15,6 @@ mod endpoints;
 mod form;
 mod grants;
 mod key_ring;
-mod metadata;
 mod oauth_error;
 mod page;
 mod record_store;
@@ -31,11 +32,11 @@ pub use key_ring::KeyRingError;
 pub use record_store::{IssuerRecord, IssuerStore, IssuerStoreError, MemoryIssuerStore};
 pub use users::{OAuthUser, OAuthUsers};
 
-use crate::auth::{Identity, KeySet, LocalKeys};
-use crate::clock::Clock;
-use crate::rate_limiter::RateLimiter;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use interzone_edge::auth::{Identity, KeySet, LocalKeys};
+use interzone_edge::clock::Clock;
+use interzone_edge::rate_limiter::RateLimiter;
 use key_ring::{KeyRing, KeyRotation};
 use revocation_list::RevocationList;
 use std::fmt;
@@ -241,10 +242,10 @@ impl Issuer {
                 "/oauth2/authorize",
                 get(authorize::show_consent).post(authorize::submit_consent),
             )
-            .route("/oauth2/jwks", get(metadata::jwks))
+            .route("/oauth2/jwks", get(endpoints::jwks))
             .route(
                 "/.well-known/oauth-authorization-server",
-                get(metadata::metadata),
+                get(endpoints::metadata),
             )
             .with_state(self.clone())
     }

@@ -7,8 +7,8 @@ use super::credential::{self, RandomError};
 use super::record_store::{IssuerRecord, IssuerStore, IssuerStoreError};
 use super::redirect_uri::RedirectUri;
 use super::revocation_list;
-use crate::clock::Clock;
-use crate::secret::Secret;
+use interzone_edge::Secret;
+use interzone_edge::clock::Clock;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

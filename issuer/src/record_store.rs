@@ -3,8 +3,8 @@
 //! A record is a short text under a kind and a key. The port is small so that any store can implement it; it
 //! depends on no SQL and no file system.
 
-use crate::clock::Clock;
 use async_trait::async_trait;
+use interzone_edge::clock::Clock;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;

@@ -6,11 +6,11 @@
 
 use super::credential::{self, RandomError};
 use super::record_store::{IssuerStore, IssuerStoreError};
-use crate::auth::KeySet;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use interzone_edge::auth::KeySet;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

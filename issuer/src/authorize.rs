@@ -10,13 +10,13 @@ use super::oauth_error::OAuthError;
 use super::page::{self, ConsentPage, CsrfTicket};
 use super::redirect_uri::RedirectUri;
 use super::{Issuer, IssuerState, ScopeDefinition};
-use crate::listener::Peer;
-use crate::rate_limiter::RateLimitExceeded;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use interzone_edge::listener::Peer;
+use interzone_edge::rate_limiter::RateLimitExceeded;
 use std::net::IpAddr;
 use std::sync::Arc;
 
