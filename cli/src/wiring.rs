@@ -7,7 +7,6 @@ mod agents;
 mod console;
 mod error;
 mod identity;
-mod issuer_store;
 mod options;
 mod server_tasks;
 mod signals;
@@ -17,7 +16,7 @@ mod verification;
 pub(crate) use error::StartError;
 pub(crate) use identity::grantable_scopes;
 pub(crate) use signals::ShutdownSignals;
-pub(crate) use store::{backup, issuer_records, store_is_current};
+pub(crate) use store::{backup, record_store, store_is_current};
 pub(crate) use verification::{
     VerificationServer, installed_workspaces, required_scopes, token_owner, zone_client,
 };
@@ -39,8 +38,9 @@ use interzone_execution::console::Console;
 use interzone_execution::request_log::RequestLog;
 use interzone_execution::workers::Workers;
 use interzone_execution::{ExecutionOptions, ExecutionState, listener_rejection, router};
+use interzone_hub::ports::RecordStore;
 use interzone_hub::{Hub, RandomIds, SystemClock};
-use interzone_issuer::{Issuer, IssuerStore};
+use interzone_issuer::Issuer;
 use options::{audit, file_reader, http_limits, hub_limits, operator, webhooks, worker_options};
 use server_tasks::ServerTasks;
 use std::io::{self, IsTerminal};
@@ -243,8 +243,8 @@ impl ExecutionServer {
     }
 
     /// Returns the records of the built-in issuer.
-    pub(crate) fn issuer_store(&self) -> Arc<dyn IssuerStore> {
-        self.store.issuer_store()
+    pub(crate) fn records(&self) -> Arc<dyn RecordStore> {
+        self.store.records()
     }
 
     /// Stops accepting requests, waits for running ones, releases agent runs and closes the store.

@@ -27,13 +27,13 @@ use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::{FileReader, FileRules, InputRules};
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, router};
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry,
     SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{AgentId, Message};
@@ -211,7 +211,7 @@ impl ZoneFixture {
             stop.clone(),
         );
         let clock = EdgeClock::fixed(EdgeClock::system().unix());
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let scopes = Scope::ALL.map(|scope| IssuerScope::new(scope.name(), ""));
         let options = IssuerOptions {
             clock: clock.clone(),

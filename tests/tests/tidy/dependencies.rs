@@ -21,7 +21,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("hub", &["backoff", "protocol::vocab"]),
     ("store", &["backoff", "hub", "protocol::vocab"]),
     ("edge", &["backoff"]),
-    ("issuer", &["edge"]),
+    ("issuer", &["hub", "edge", "protocol::vocab"]),
     ("client", &["backoff", "jsonrpc", "protocol"]),
     ("delivery", &["backoff", "hub"]),
     (

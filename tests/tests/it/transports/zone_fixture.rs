@@ -14,10 +14,10 @@ use interzone_edge::tls::{DevCa, DevCaFiles, ServerTls, TlsFiles, TrustRoots, in
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, in_process, router};
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{Agent, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry, SystemClock};
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::AgentId;
@@ -82,7 +82,7 @@ impl TransportFixture {
             Limits::default(),
         );
         let clock = EdgeClock::system();
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let scopes = Scope::ALL.map(|scope| IssuerScope::new(scope.name(), ""));
         let issuer_options = IssuerOptions::new(URL, vec![URL.to_owned()], scopes.to_vec());
         let issuer = Issuer::open(issuer_store.clone(), issuer_options)
