@@ -179,6 +179,23 @@ async fn panicking_or_hanging_delivery_is_retried() {
 }
 
 #[tokio::test]
+async fn delivery_past_grace_is_released_to_another_node() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let hour = Duration::from_secs(3600);
+    let (workers, mut receiver, _) = start_delivery(&hub, |options| {
+        (options.webhooks.lease, options.webhooks.attempt_timeout) = (hour, hour);
+    });
+    hub.enqueue(vec![entry("stuck", None)]).await.unwrap();
+    assert_eq!(attempts(&mut receiver, 1).await, ["stuck 1"]);
+    workers.join(Duration::from_millis(20)).await;
+    let others = place.hub_with_system_clock(Vec::new());
+    let (_workers, mut receiver, _) = start_delivery(&others, |_| {});
+    assert_eq!(attempts(&mut receiver, 1).await, ["stuck 2"]);
+    wait_until_empty(&others, 0).await;
+}
+
+#[tokio::test]
 async fn concurrent_deliveries_stay_within_limit() {
     let place = WorkersFixture::new().await;
     let hub = place.hub_with_system_clock(Vec::new());
