@@ -7,7 +7,6 @@ mod agents;
 mod console;
 mod error;
 mod identity;
-mod issuer_store;
 mod options;
 mod server_tasks;
 mod signals;
@@ -17,7 +16,7 @@ mod verification;
 pub(crate) use error::StartError;
 pub(crate) use identity::grantable_scopes;
 pub(crate) use signals::ShutdownSignals;
-pub(crate) use store::{backup, issuer_records, store_is_current};
+pub(crate) use store::{backup, record_store, store_is_current};
 pub(crate) use verification::{
     VerificationServer, installed_workspaces, required_scopes, token_owner, zone_client,
 };
@@ -39,8 +38,9 @@ use interzone_execution::console::Console;
 use interzone_execution::request_log::RequestLog;
 use interzone_execution::workers::Workers;
 use interzone_execution::{ExecutionOptions, ExecutionState, listener_rejection, router};
+use interzone_hub::ports::RecordStore;
 use interzone_hub::{Hub, RandomIds, SystemClock};
-use interzone_issuer::{Issuer, IssuerStore};
+use interzone_issuer::Issuer;
 use options::{audit, file_reader, http_limits, operator, webhooks, worker_options};
 use server_tasks::ServerTasks;
 use std::io::{self, IsTerminal};
@@ -76,7 +76,7 @@ pub(crate) struct ExecutionServer {
     hub: Hub,
     console: Option<Arc<Console>>,
     command_agents: Vec<Arc<CommandAgent>>,
-    tasks: ServerTasks<Workers>,
+    tasks: ServerTasks,
     shutdown_grace: Duration,
 }
 
@@ -144,13 +144,15 @@ impl ExecutionServer {
             ..EgressOptions::default()
         };
         let egress = Egress::new(&egress)?;
-        tasks.workers.set(Workers::start(
+        let workers = Workers::start(
             hub.clone(),
-            Arc::new(webhooks(config, egress.clone())),
+            Arc::new(webhooks(config, hub.clone(), egress.clone())),
             worker_options(config, &egress, &reader),
             metrics.clone(),
             shutdown.clone(),
-        ));
+        );
+        let run_counter = workers.run_counter();
+        tasks.workers.set(workers.into());
         let workers = tasks.workers.clone();
         let request_log = config.request_log.record.map(|scope| {
             let (log, backlog) = RequestLog::new(scope, metrics.clone());
@@ -197,8 +199,7 @@ impl ExecutionServer {
             if listener.is_none() {
                 url = listeners.url();
             }
-            let workers = tasks.workers.clone();
-            let running = Arc::new(move || workers.query(Workers::running).unwrap_or(0));
+            let running = Arc::new(move || run_counter.count());
             let (core, serving) = (&config.agentcore, &mut tasks.listeners);
             listeners.serve(core, zone.clone(), running, serving, &stop, grace);
         }
@@ -238,8 +239,8 @@ impl ExecutionServer {
     }
 
     /// Returns the records of the built-in issuer.
-    pub(crate) fn issuer_store(&self) -> Arc<dyn IssuerStore> {
-        self.store.issuer_store()
+    pub(crate) fn records(&self) -> Arc<dyn RecordStore> {
+        self.store.records()
     }
 
     /// Stops accepting requests, waits for running ones, releases agent runs and closes the store.

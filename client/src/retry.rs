@@ -3,6 +3,7 @@
 use crate::error::{Error, is_transient};
 use crate::transport::TransportError;
 use http::StatusCode;
+use interzone_backoff::Backoff;
 use interzone_protocol::acp::codes;
 use interzone_protocol::zone::codes::PLATFORM_THROTTLED;
 use std::time::Duration;
@@ -65,21 +66,12 @@ impl RetryPolicy {
 
     /// Returns the wait before retry `attempt`, counted from 0.
     pub(crate) fn backoff_for(&self, attempt: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(attempt);
-        let max_wait = self.base.saturating_mul(factor).min(self.cap).min(MAX_WAIT);
-        max_wait.mul_f64(random_unit())
+        Backoff::new(self.base, self.cap.min(MAX_WAIT)).full_jitter(attempt)
     }
 }
 
 /// Upper limit of every wait.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Returns a random number between 0 and 1, taken from a random UUID to avoid another dependency.
-pub(crate) fn random_unit() -> f64 {
-    let bytes = uuid::Uuid::new_v4();
-    let (first, ..) = bytes.as_fields();
-    f64::from(first) / f64::from(u32::MAX)
-}
 
 /// Tells if a request can be sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

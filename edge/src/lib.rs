@@ -22,6 +22,5 @@ mod secret;
 pub mod telemetry;
 pub mod tls;
 pub mod websocket;
-pub mod worker_health;
 
 pub use secret::Secret;

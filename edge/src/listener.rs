@@ -34,6 +34,7 @@ use axum::response::Response;
 use conn_registry::{ConnRegistry, ShutdownOrder};
 use connection::AcceptedConn;
 use http::{HeaderValue, StatusCode, header};
+use interzone_backoff::Backoff;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +45,8 @@ use tokio_util::sync::CancellationToken;
 /// Backlog of the listening socket; the system may allow fewer. The usual 128 are exceeded when many clients connect at
 /// once, and each dropped connection is retried only after a second.
 const LISTEN_BACKLOG: u32 = 4096;
-/// Backoff of a failing accept: first and longest.
-const ACCEPT_BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// Delays between failing accepts.
+const ACCEPT_BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 /// Time for aborted connections to close.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
@@ -269,7 +270,7 @@ async fn accept_next(
         () = stop.cancelled() => return None,
         permit = Arc::clone(connections).acquire_owned() => permit.ok()?,
     };
-    let mut backoff = ACCEPT_BACKOFF.0;
+    let mut failures = 0_u32;
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return None,
@@ -290,12 +291,12 @@ async fn accept_next(
             continue;
         }
         // The others, such as too many open files, concern this process, and last until something is closed.
-        if backoff == ACCEPT_BACKOFF.0 {
+        if failures == 0 {
             tracing::error!(%error, "accepting connections failed, retrying");
         }
         tokio::select! {
             () = stop.cancelled() => return None,
-            () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(ACCEPT_BACKOFF.1),
+            () = tokio::time::sleep(ACCEPT_BACKOFF.delay(failures)) => failures = failures.saturating_add(1),
         }
     }
 }

@@ -17,11 +17,11 @@ use crate::files::{
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use interzone_backoff::Backoff;
 use interzone_edge::egress::Egress;
 use interzone_hub::{FETCH_URL_FIELD, Turn, failure_message};
 use interzone_protocol::vocab::{Encoding, Message, Part, PartKind, VerbatimJson};
 use interzone_protocol::zone::{ErrorReason, SkippedAttachment};
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Field of a part that marks it as an attachment to load.
@@ -36,8 +36,8 @@ pub struct AttachmentLoader {
     egress: Egress,
     reader: FileReader,
     input: InputRules,
-    /// Initial retry delay of downloads.
-    retry_delay: Duration,
+    /// Retry delays of downloads.
+    backoff: Backoff,
 }
 
 /// A turn with its attachments loaded.
@@ -75,7 +75,7 @@ impl AttachmentLoader {
             egress,
             reader,
             input,
-            retry_delay: download::INITIAL_RETRY_DELAY,
+            backoff: download::RETRY_BACKOFF,
         }
     }
 

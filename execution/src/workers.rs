@@ -7,51 +7,51 @@ mod capacity;
 mod claimer;
 mod housekeeping;
 mod options;
-mod outbox;
-mod run_output;
-mod streams;
 mod task_runner;
-mod wakeups;
 
-pub use options::{DeliveryOptions, WorkerMetrics, WorkerOptions};
-pub use outbox::{DeliveryHandler, DeliveryOutcome};
+pub use options::{WorkerMetrics, WorkerOptions};
 
 use crate::webhooks::WEBHOOK_CHANNEL;
+use async_trait::async_trait;
 use capacity::RunCapacity;
 use claimer::Claimer;
-use interzone_edge::worker_health::{HealthProbe, Heartbeat, Unhealthy};
-use interzone_hub::ports::StoreError;
-use interzone_hub::{Hub, HubError, STREAM_CHANNEL, SlotProvider, WorkOwner};
+use interzone_delivery::{
+    AttemptResult, DeliveryHandler, DeliveryOutcome, HEARTBEAT_TIMEOUT, OutboxWorker, Unhealthy,
+    WorkerGroup,
+};
+use interzone_hub::ports::ChangeHint;
+use interzone_hub::{Hub, HubError, OutboxEntry, STREAM_CHANNEL, SlotProvider, WorkOwner};
 use interzone_protocol::vocab::AgentId;
-use outbox::OutboxWorker;
 use std::sync::Arc;
 use std::time::Duration;
-use streams::StreamDelivery;
 use task_runner::TaskRunner;
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Time for the workers to stop after the grace period, in addition to the time they wait for agents.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Time without a heartbeat after which a polling loop counts as stuck.
-const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// All workers of a node.
 ///
 /// Dropping them aborts everything, as if the node had died; [`Workers::join`] stops them gracefully.
 pub struct Workers {
-    loops: JoinSet<()>,
-    liveness: Vec<Arc<HealthProbe>>,
-    stop: CancellationToken,
-    kill: CancellationToken,
-    kill_timeout: Duration,
+    group: WorkerGroup,
+    run_counter: RunCounter,
+}
+
+/// Counter of the agents running on a node.
+#[derive(Clone)]
+pub struct RunCounter {
     /// Maximum number of concurrent runs.
-    runs: usize,
-    run_slots: Arc<Semaphore>,
-    /// Provides run slots for direct dispatch; kept alive here.
-    _slot_provider: Option<Arc<SlotProvider>>,
+    limit: usize,
+    slots: Arc<Semaphore>,
+}
+
+impl RunCounter {
+    /// Returns the current number.
+    pub fn count(&self) -> usize {
+        self.limit.saturating_sub(self.slots.available_permits())
+    }
 }
 
 impl Workers {
@@ -63,152 +63,144 @@ impl Workers {
         metrics: Arc<dyn WorkerMetrics>,
         stop: CancellationToken,
     ) -> Self {
-        let mut workers = Self {
-            loops: JoinSet::new(),
-            liveness: Vec::new(),
-            stop: stop.child_token(),
-            kill: CancellationToken::new(),
-            kill_timeout: options.stop_grace.saturating_add(SHUTDOWN_GRACE),
-            runs: options.runs.max(1),
-            run_slots: Arc::new(Semaphore::new(options.runs.max(1))),
-            _slot_provider: None,
+        let kill_timeout = options.stop_grace.saturating_add(SHUTDOWN_GRACE);
+        let mut group = WorkerGroup::new(&stop, kill_timeout);
+        let stop = group.stop_token();
+        let limit = options.runs.max(1);
+        let run_counter = RunCounter {
+            limit,
+            slots: Arc::new(Semaphore::new(limit)),
         };
         let options = Arc::new(options);
         let wakeups = Wakeups::default();
 
         // Subscribed before the first poll, so that no notification is missed.
-        let (notified, stop) = (wakeups.clone(), workers.stop.clone());
-        let forwarding = hub.forward_changes(stop, move |wakes| notified.notify(wakes));
-        let heartbeat = workers.add_heartbeat("wakes", Duration::MAX);
-        workers.loops.spawn(async move {
+        let notified = wakeups.clone();
+        let forwarding = hub.forward_changes(stop.clone(), move |hints| notified.notify(hints));
+        group.spawn("wakes", Duration::MAX, |heartbeat| async move {
             forwarding.await;
             drop(heartbeat);
         });
 
-        let heartbeat = workers.add_heartbeat("agents", HEARTBEAT_TIMEOUT);
         let runner = Arc::new(TaskRunner {
             options: options.clone(),
             metrics: metrics.clone(),
-            kill: workers.kill.clone(),
+            kill: group.kill_token(),
         });
-        let (node_slots, wakeup, stop) = (
-            workers.run_slots.clone(),
-            wakeups.work.clone(),
-            workers.stop.clone(),
+        let (node_slots, wakeup) = (run_counter.slots.clone(), wakeups.work.clone());
+        let capacity = RunCapacity::new(
+            &hub,
+            options.clone(),
+            runner,
+            node_slots,
+            wakeup,
+            stop.clone(),
         );
-        let capacity = RunCapacity::new(&hub, options.clone(), runner, node_slots, wakeup, stop);
         let claimer = Claimer::new(hub.clone(), Arc::clone(&capacity));
-        workers.loops.spawn(claimer.run(heartbeat));
+        // Provides run slots for direct dispatch. The hub does not keep it alive; the claimer's task does.
         let slot_provider: Arc<SlotProvider> =
             Arc::new(move |agent: &AgentId, owner: &WorkOwner| capacity.try_acquire(agent, owner));
         hub.set_slot_provider(&slot_provider);
-        workers._slot_provider = Some(slot_provider);
+        group.spawn("agents", HEARTBEAT_TIMEOUT, |heartbeat| async move {
+            claimer.run(heartbeat).await;
+            drop(slot_provider);
+        });
 
-        let stream_delivery: Arc<dyn DeliveryHandler> = Arc::new(StreamDelivery);
-        for (name, channel, handler, limits, wakeup) in [
+        let streams: Arc<dyn DeliveryHandler> = Arc::new(StreamDelivery(hub.clone()));
+        for (name, channel, handler, delivery, wakeup) in [
             (
                 "webhooks",
                 WEBHOOK_CHANNEL,
                 webhooks,
                 options.webhooks,
-                wakeups.webhooks.clone(),
+                wakeups.webhooks,
             ),
             (
                 "streams",
                 STREAM_CHANNEL,
-                stream_delivery,
+                streams,
                 options.streams,
-                wakeups.streams.clone(),
+                wakeups.streams,
             ),
         ] {
-            let heartbeat = workers.add_heartbeat(name, HEARTBEAT_TIMEOUT);
+            let metrics = metrics.clone();
             let outbox = OutboxWorker {
                 hub: hub.clone(),
                 channel,
                 handler,
-                limits,
+                options: delivery,
                 poll_interval: options.poll_interval,
-                metrics: metrics.clone(),
+                drain_on_stop: false,
+                on_attempt: Arc::new(move |result, _| {
+                    metrics.delivery(channel, attempt_label(result));
+                }),
             };
-            let (stop, kill) = (workers.stop.clone(), workers.kill.clone());
-            workers
-                .loops
-                .spawn(outbox.run(wakeup, heartbeat, stop, kill));
+            let (stop, kill) = (stop.clone(), group.kill_token());
+            group.spawn(name, HEARTBEAT_TIMEOUT, |heartbeat| {
+                outbox.run(wakeup, heartbeat, stop, kill)
+            });
         }
 
-        let heartbeat = workers.add_heartbeat(
-            "sweep",
-            options.sweep_interval.saturating_add(HEARTBEAT_TIMEOUT),
-        );
-        let (sweep_hub, stop) = (hub.clone(), workers.stop.clone());
-        workers.loops.spawn(housekeeping::run_sweep(
-            sweep_hub,
-            options.clone(),
-            heartbeat,
-            stop,
-        ));
-
-        let heartbeat = workers.add_heartbeat(
-            "gauges",
-            options.gauges_interval.saturating_add(HEARTBEAT_TIMEOUT),
-        );
-        let stop = workers.stop.clone();
-        workers.loops.spawn(housekeeping::run_gauges(
-            hub, options, metrics, heartbeat, stop,
-        ));
-        workers
-    }
-
-    fn add_heartbeat(&mut self, name: &'static str, timeout: Duration) -> Heartbeat {
-        let (heartbeat, liveness) = Heartbeat::new(name, timeout);
-        self.liveness.push(liveness);
-        heartbeat
+        let max_silence = options.sweep_interval.saturating_add(HEARTBEAT_TIMEOUT);
+        group.spawn("sweep", max_silence, |heartbeat| {
+            housekeeping::run_sweep(hub.clone(), options.clone(), heartbeat, stop.clone())
+        });
+        let max_silence = options.gauges_interval.saturating_add(HEARTBEAT_TIMEOUT);
+        group.spawn("gauges", max_silence, |heartbeat| {
+            housekeeping::run_gauges(hub, options, metrics, heartbeat, stop)
+        });
+        Self { group, run_counter }
     }
 
     /// Checks that every worker is alive and makes progress.
     ///
     /// # Errors
     /// Names the worker that is not.
-    pub fn healthy(&self) -> Result<(), Unhealthy> {
-        self.liveness
-            .iter()
-            .try_for_each(|liveness| liveness.check())
+    pub fn check_health(&self) -> Result<(), Unhealthy> {
+        self.group.check_health()
     }
 
     /// Returns the number of agents running on this node.
     pub fn running(&self) -> usize {
-        self.runs.saturating_sub(self.run_slots.available_permits())
+        self.run_counter.count()
+    }
+
+    /// Returns a handle that counts the running agents.
+    pub fn run_counter(&self) -> RunCounter {
+        self.run_counter.clone()
     }
 
     /// Stops the workers: nothing new starts, and running work may finish within the grace period. Then agents are
     /// stopped and their tasks released, so that another node, or the next start of this one, claims them at once.
-    pub async fn join(mut self, grace: Duration) {
-        self.stop.cancel();
-        if tokio::time::timeout(grace, self.join_all()).await.is_ok() {
-            return;
-        }
-        self.kill.cancel();
-        if tokio::time::timeout(self.kill_timeout, self.join_all())
-            .await
-            .is_err()
-        {
-            tracing::error!("workers did not stop in time, aborting");
-        }
-    }
-
-    async fn join_all(&mut self) {
-        while let Some(joined) = self.loops.join_next().await {
-            if let Err(error) = joined {
-                tracing::error!(%error, "worker panicked");
-            }
-        }
+    pub async fn join(self, grace: Duration) {
+        self.group.join(grace).await;
     }
 }
 
-/// True if a retry may help. If it is unknown whether a write succeeded, a retry finds out: a task that has ended, or
-/// a delivery that was completed, reports so.
-fn is_retryable(error: &HubError) -> bool {
-    error.is_transient() || matches!(error, HubError::Store(StoreError::InDoubt(_)))
+impl From<Workers> for WorkerGroup {
+    fn from(workers: Workers) -> Self {
+        workers.group
+    }
+}
+
+/// Returns the metrics label of an attempt.
+const fn attempt_label(result: AttemptResult) -> &'static str {
+    match result {
+        AttemptResult::Delivered => "delivered",
+        AttemptResult::Retry | AttemptResult::Failed => "failed",
+        AttemptResult::Panicked => "panicked",
+    }
+}
+
+/// Delivers answers to the stream that created the task.
+struct StreamDelivery(Hub);
+
+#[async_trait]
+impl DeliveryHandler for StreamDelivery {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        self.0.deliver_to_stream(entry).await?;
+        Ok(DeliveryOutcome::Delivered)
+    }
 }
 
 /// Notifications that wake the workers.
@@ -217,6 +209,28 @@ struct Wakeups {
     work: Arc<Notify>,
     webhooks: Arc<Notify>,
     streams: Arc<Notify>,
+}
+
+impl Wakeups {
+    /// Notifies the workers of a batch of hints, each at most once: a pending notification is not counted.
+    fn notify(&self, hints: &[ChangeHint]) {
+        let (mut work, mut outbox) = (false, false);
+        for hint in hints {
+            match hint {
+                ChangeHint::Work => work = true,
+                ChangeHint::Outbox => outbox = true,
+                ChangeHint::Everything => (work, outbox) = (true, true),
+                ChangeHint::Subject(..) | ChangeHint::Signals(_) | ChangeHint::Subscriptions => {}
+            }
+        }
+        if work {
+            self.work.notify_one();
+        }
+        if outbox {
+            self.webhooks.notify_one();
+            self.streams.notify_one();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -105,4 +105,10 @@ impl HubError {
             _ => false,
         }
     }
+
+    /// Returns true if a retry may help. If it is unknown whether a write succeeded, a retry finds out: a task that has
+    /// ended, or a delivery that was completed, reports so.
+    pub const fn is_retryable(&self) -> bool {
+        self.is_transient() || matches!(self, Self::Store(StoreError::InDoubt(_)))
+    }
 }

@@ -4,6 +4,7 @@
 //! it, and records the result.
 
 use crate::event::Subject;
+use interzone_backoff::Backoff;
 use interzone_protocol::vocab::{DeliveryId, PrincipalId, Timestamp, VerbatimJson};
 use std::time::Duration;
 
@@ -117,17 +118,8 @@ impl RetryPolicy {
         if attempt >= self.max_attempts {
             return None;
         }
-        let doubled = self.initial_delay.saturating_mul(
-            1_u32
-                .checked_shl(attempt.saturating_sub(1))
-                .unwrap_or(u32::MAX),
-        );
-        let delay = doubled.min(self.max_delay);
-        let half = u64::try_from(delay.as_millis() / 2).unwrap_or(u64::MAX);
-        Some(
-            delay - Duration::from_millis(half)
-                + Duration::from_millis(random % half.saturating_add(1)),
-        )
+        let backoff = Backoff::new(self.initial_delay, self.max_delay);
+        Some(backoff.equal_jitter_from(attempt.saturating_sub(1), random))
     }
 }
 

@@ -18,7 +18,7 @@ mod store;
 
 pub use commit::{Commit, EventRow, Fence, IdempotencyClaim, Op};
 pub use conversation::{ConversationPage, ConversationStore};
-pub use record::{RecordStore, StoredRecord};
+pub use record::{MemoryRecordStore, RecordStore, StoredRecord};
 pub use request_log::{RequestLogEntry, RequestLogStore, RequestQuery};
 pub use store::{
     DeadLetterQuery, Maintenance, OutboxClaim, OutboxStore, QuotaStore, ReadMemory, Store,

@@ -4,11 +4,12 @@
 //! shown once, when it is created; only its hash is stored.
 
 use super::credential::{self, RandomError};
-use super::record_store::{IssuerRecord, IssuerStore, IssuerStoreError};
+use super::record_store::{IssuerRecord, IssuerRecords, IssuerStoreError};
 use super::redirect_uri::RedirectUri;
 use super::revocation_list;
 use interzone_edge::Secret;
 use interzone_edge::clock::Clock;
+use interzone_hub::ports::RecordStore;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -110,7 +111,7 @@ pub enum AccountError {
 /// Manages OAuth clients: add, list, get, remove.
 #[derive(Clone)]
 pub struct OAuthClients {
-    store: Arc<dyn IssuerStore>,
+    store: IssuerRecords,
     clock: Clock,
 }
 
@@ -126,7 +127,8 @@ struct ClientRecord {
 
 impl OAuthClients {
     /// Returns the clients of a record store.
-    pub fn new(store: Arc<dyn IssuerStore>, clock: Clock) -> Self {
+    pub fn new(store: Arc<dyn RecordStore>, clock: Clock) -> Self {
+        let store = IssuerRecords::new(store, clock.clone());
         Self { store, clock }
     }
 
@@ -207,7 +209,7 @@ impl OAuthClients {
             return Ok(false);
         }
         // Tokens first, so that a removal that fails half-way can be retried.
-        revocation_list::revoke_account(self.store.as_ref(), id, self.clock.unix()).await?;
+        revocation_list::revoke_account(&self.store, id, self.clock.unix()).await?;
         Ok(self.store.take(CLIENT_KIND, id).await?.is_some())
     }
 

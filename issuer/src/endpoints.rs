@@ -213,9 +213,7 @@ impl IssuerState {
         }
         if let Some(id) = identity.token_id() {
             let end = identity.expires_at();
-            self.revocations
-                .revoke_token(self.store.as_ref(), id, end)
-                .await?;
+            self.revocations.revoke_token(&self.store, id, end).await?;
         }
         Ok(())
     }

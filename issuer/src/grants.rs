@@ -314,8 +314,7 @@ impl IssuerState {
     /// Called after a grant was written: returns true if its family was revoked before. Then the grant is
     /// removed, because the revocation may have looked for it too early.
     async fn remove_if_revoked(&self, id: &str) -> Result<bool, OAuthError> {
-        let revoked =
-            RevocationList::is_family_revoked(self.store.as_ref(), &family_id(id)).await?;
+        let revoked = RevocationList::is_family_revoked(&self.store, &family_id(id)).await?;
         if revoked {
             self.store.take(GRANT_KIND, id).await?;
         }
@@ -349,7 +348,7 @@ impl IssuerState {
         until: u64,
         now: u64,
     ) -> Result<(), OAuthError> {
-        let store = self.store.as_ref();
+        let store = &self.store;
         let tokens = grant.map_or(&[][..], |grant| &grant.tokens);
         let until = tokens
             .iter()

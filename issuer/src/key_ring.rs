@@ -5,7 +5,7 @@
 //! token has expired. Private keys do not leave this module.
 
 use super::credential::{self, RandomError};
-use super::record_store::{IssuerStore, IssuerStoreError};
+use super::record_store::{IssuerRecords, IssuerStoreError};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -90,7 +90,7 @@ struct SigningKey {
 impl KeyRing {
     /// Loads the keys and rotates them if due.
     pub(super) async fn load(
-        store: &dyn IssuerStore,
+        store: &IssuerRecords,
         rotation: KeyRotation,
         now: u64,
     ) -> Result<Self, KeyRingError> {

@@ -1,7 +1,7 @@
 //! Built-in OAuth 2.0 authorization server, for installations without one of their own.
 //!
 //! Clients get tokens with their secret, or with a user's consent (authorization code with PKCE).
-//! All state is in an [`IssuerStore`], so that all nodes of an installation act as one issuer.
+//! All state is in an [`RecordStore`], so that all nodes of an installation act as one issuer.
 //! The supported scopes come from [`IssuerOptions`]; this crate has no knowledge of any dialect.
 //!
 //! It is for development and small installations, and its scope is frozen: larger ones configure another issuer.
@@ -29,7 +29,7 @@ pub use clients::{
 };
 pub use credential::RandomError;
 pub use key_ring::KeyRingError;
-pub use record_store::{IssuerRecord, IssuerStore, IssuerStoreError, MemoryIssuerStore};
+pub use record_store::IssuerStoreError;
 pub use users::{OAuthUser, OAuthUsers};
 
 use arc_swap::ArcSwap;
@@ -37,7 +37,9 @@ use async_trait::async_trait;
 use interzone_edge::auth::{Identity, KeySet, LocalKeys};
 use interzone_edge::clock::Clock;
 use interzone_edge::rate_limiter::RateLimiter;
+use interzone_hub::ports::RecordStore;
 use key_ring::{KeyRing, KeyRotation};
+use record_store::IssuerRecords;
 use revocation_list::RevocationList;
 use serde::Deserialize;
 use std::fmt;
@@ -169,7 +171,7 @@ struct IssuerState {
     token_ttl: u64,
     consent_ttl: u64,
     rotation: KeyRotation,
-    store: Arc<dyn IssuerStore>,
+    store: IssuerRecords,
     clients: OAuthClients,
     users: OAuthUsers,
     keys: ArcSwap<KeyRing>,
@@ -190,7 +192,7 @@ impl Issuer {
     ///
     /// If the options are invalid or the record store fails.
     pub async fn open(
-        store: Arc<dyn IssuerStore>,
+        store: Arc<dyn RecordStore>,
         options: IssuerOptions,
     ) -> Result<Self, IssuerError> {
         let clock = options.clock;
@@ -210,9 +212,10 @@ impl Issuer {
             return Err(IssuerError::Scope(invalid.name.clone()));
         }
         let rotation = KeyRotation { period, token_ttl };
-        let keys = KeyRing::load(store.as_ref(), rotation, clock.unix()).await?;
+        let records = IssuerRecords::new(Arc::clone(&store), clock.clone());
+        let keys = KeyRing::load(&records, rotation, clock.unix()).await?;
         let revocations = RevocationList::default();
-        revocations.refresh(store.as_ref()).await?;
+        revocations.refresh(&records).await?;
         let limiter = |per_minute| {
             let clock = clock.clone();
             RateLimiter::with_time_source(
@@ -229,8 +232,8 @@ impl Issuer {
             consent_ttl: options.consent_ttl.as_secs().max(token_ttl),
             rotation,
             clients: OAuthClients::new(Arc::clone(&store), clock.clone()),
-            users: OAuthUsers::new(Arc::clone(&store), clock.clone()),
-            store,
+            users: OAuthUsers::new(store, clock.clone()),
+            store: records,
             keys: ArcSwap::from_pointee(keys),
             revocations,
             last_key_lookup: AtomicU64::new(0),
@@ -272,7 +275,7 @@ impl Issuer {
     /// If the record store fails. The state read before stays in force.
     pub async fn reload(&self) -> Result<(), IssuerError> {
         let inner = &self.0;
-        let store = inner.store.as_ref();
+        let store = &inner.store;
         inner.revocations.refresh(store).await?;
         let keys = KeyRing::load(store, inner.rotation, inner.clock.unix()).await?;
         inner.keys.store(Arc::new(keys));

@@ -1,80 +1,29 @@
-//! Port for the issuer's record store.
-//!
-//! A record is a short text under a kind and a key. The port is small so that any store can implement it; it
-//! depends on no SQL and no file system.
+//! The issuer's view of the record store: times are in seconds since 1970, and the issuer's clock decides what has
+//! expired.
 
-use async_trait::async_trait;
 use interzone_edge::clock::Clock;
-use std::collections::BTreeMap;
+use interzone_hub::ports::{RecordStore, StoreError, StoredRecord};
+use interzone_protocol::vocab::Timestamp;
 use std::error::Error;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// Key-value store for small records by kind and key, shared by all nodes of an installation.
-///
-/// An expired record (`expires_at`, seconds since 1970) counts as absent: no method returns it, and it can be
-/// replaced as if it did not exist.
-#[async_trait]
-pub trait IssuerStore: Send + Sync {
-    /// Returns the record under this key.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    async fn get(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError>;
-
-    /// Returns all records of a kind, ordered by key.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError>;
-
-    /// Writes a record durably if the current state is the expected one: no record for `None`, else the record
-    /// with this revision (compare-and-swap). Returns false if it is not; then nothing changes. Of two callers
-    /// with the same expectation, one gets false.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    async fn put(
-        &self,
-        kind: &str,
-        key: &str,
-        value: &str,
-        expected: Option<u64>,
-        expires_at: Option<u64>,
-    ) -> Result<bool, IssuerStoreError>;
-
-    /// Removes and returns a record atomically: of several callers only one gets it.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    async fn take(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError>;
+/// Records of the issuer, shared by all nodes of an installation.
+#[derive(Clone)]
+pub(crate) struct IssuerRecords {
+    store: Arc<dyn RecordStore>,
+    clock: Clock,
 }
 
-/// A stored record. Its value may contain keys and hashes, so `Debug` omits it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct IssuerRecord {
+/// A record of the issuer.
+pub(crate) struct IssuerRecord {
     /// Key of the record.
-    pub key: String,
+    pub(crate) key: String,
     /// Content of the record.
-    pub value: String,
-    /// Increases with every change.
-    pub revision: u64,
+    pub(crate) value: Arc<str>,
+    /// Changes with every write.
+    pub(crate) revision: u64,
     /// Expiry time, in seconds since 1970.
-    pub expires_at: Option<u64>,
-}
-
-impl fmt::Debug for IssuerRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuerRecord")
-            .field("key", &self.key)
-            .field("revision", &self.revision)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
+    pub(crate) expires_at: Option<u64>,
 }
 
 /// The record store failed.
@@ -82,49 +31,39 @@ impl fmt::Debug for IssuerRecord {
 #[error("the issuer's records cannot be read or written")]
 pub struct IssuerStoreError(#[source] pub Box<dyn Error + Send + Sync>);
 
-/// In-memory record store.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryIssuerStore {
-    records: Arc<Mutex<BTreeMap<(String, String), IssuerRecord>>>,
-    clock: Clock,
+impl From<StoreError> for IssuerStoreError {
+    fn from(error: StoreError) -> Self {
+        Self(Box::new(error))
+    }
 }
 
-impl MemoryIssuerStore {
-    /// Creates an empty store with this clock.
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            records: Arc::default(),
-            clock,
-        }
+impl IssuerRecords {
+    pub(crate) fn new(store: Arc<dyn RecordStore>, clock: Clock) -> Self {
+        Self { store, clock }
     }
 
-    fn with_live_records<T>(
+    /// Returns the record under this key.
+    pub(crate) async fn get(
         &self,
-        action: impl FnOnce(&mut BTreeMap<(String, String), IssuerRecord>) -> T,
-    ) -> T {
-        let now = self.clock.unix();
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        records.retain(|_, record| record.expires_at.is_none_or(|end| now < end));
-        action(&mut records)
-    }
-}
-
-#[async_trait]
-impl IssuerStore for MemoryIssuerStore {
-    async fn get(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
-        Ok(self.with_live_records(|records| records.get(&map_key(kind, key)).cloned()))
+        kind: &str,
+        key: &str,
+    ) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+        let record = self.store.record(kind, key, self.now()).await?;
+        Ok(record.map(|record| issuer_record(key.to_owned(), record)))
     }
 
-    async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError> {
-        Ok(self.with_live_records(|records| {
-            let all = records
-                .iter()
-                .filter(|((record_kind, _), _)| record_kind == kind);
-            all.map(|(_, record)| record.clone()).collect()
-        }))
+    /// Returns all records of a kind, ordered by key.
+    pub(crate) async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError> {
+        let records = self.store.records(kind, self.now()).await?;
+        let records = records
+            .into_iter()
+            .map(|(key, record)| issuer_record(key, record));
+        Ok(records.collect())
     }
 
-    async fn put(
+    /// Writes a record by compare-and-swap: `expected` is `None` for an absent record, else its revision. Returns
+    /// whether it was written.
+    pub(crate) async fn put(
         &self,
         kind: &str,
         key: &str,
@@ -132,29 +71,39 @@ impl IssuerStore for MemoryIssuerStore {
         expected: Option<u64>,
         expires_at: Option<u64>,
     ) -> Result<bool, IssuerStoreError> {
-        Ok(self.with_live_records(|records| {
-            let current = records
-                .get(&map_key(kind, key))
-                .map(|record| record.revision);
-            if current != expected {
-                return false;
-            }
-            let record = IssuerRecord {
-                key: key.to_owned(),
-                value: value.to_owned(),
-                revision: current.unwrap_or(0).saturating_add(1),
-                expires_at,
-            };
-            records.insert(map_key(kind, key), record);
-            true
-        }))
+        let expected = Some(expected.unwrap_or(0));
+        let expires_at = expires_at.map(timestamp);
+        let put = self
+            .store
+            .put_record(kind, key, value, expected, expires_at, self.now());
+        Ok(put.await?)
     }
 
-    async fn take(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
-        Ok(self.with_live_records(|records| records.remove(&map_key(kind, key))))
+    /// Removes and returns a record: of several callers only one gets it.
+    pub(crate) async fn take(
+        &self,
+        kind: &str,
+        key: &str,
+    ) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+        let record = self.store.take_record(kind, key, self.now()).await?;
+        Ok(record.map(|record| issuer_record(key.to_owned(), record)))
+    }
+
+    fn now(&self) -> Timestamp {
+        timestamp(self.clock.unix())
     }
 }
 
-fn map_key(kind: &str, key: &str) -> (String, String) {
-    (kind.to_owned(), key.to_owned())
+fn timestamp(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
+}
+
+fn issuer_record(key: String, record: StoredRecord) -> IssuerRecord {
+    let expires = record.expires_at.map(|end| end.as_millis() / 1000);
+    IssuerRecord {
+        key,
+        value: record.value,
+        revision: record.revision,
+        expires_at: expires.and_then(|end| u64::try_from(end).ok()),
+    }
 }

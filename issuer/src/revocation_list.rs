@@ -3,7 +3,7 @@
 //! Every request is checked against it, so lookups use memory; the record store is read periodically for the
 //! revocations of other nodes.
 
-use super::record_store::{IssuerStore, IssuerStoreError};
+use super::record_store::{IssuerRecords, IssuerStoreError};
 use arc_swap::ArcSwap;
 use interzone_edge::auth::Identity;
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ struct RevocationTable {
 }
 
 impl RevocationTable {
-    async fn read(store: &dyn IssuerStore) -> Result<Self, IssuerStoreError> {
+    async fn read(store: &IssuerRecords) -> Result<Self, IssuerStoreError> {
         let mut table = Self::default();
         for record in store.list(REVOCATION_KIND).await? {
             match record.key.split_once('/') {
@@ -50,7 +50,7 @@ impl RevocationTable {
 
 impl RevocationList {
     /// Reloads the list from the record store.
-    pub(super) async fn refresh(&self, store: &dyn IssuerStore) -> Result<(), IssuerStoreError> {
+    pub(super) async fn refresh(&self, store: &IssuerRecords) -> Result<(), IssuerStoreError> {
         let before = self.0.load_full();
         let read = RevocationTable::read(store).await?;
         self.0.rcu(|current| {
@@ -68,7 +68,7 @@ impl RevocationList {
     /// Revokes one token: at once on this node, soon on the others.
     pub(super) async fn revoke_token(
         &self,
-        store: &dyn IssuerStore,
+        store: &IssuerRecords,
         id: &str,
         expires_at: u64,
     ) -> Result<(), IssuerStoreError> {
@@ -96,7 +96,7 @@ impl RevocationList {
     /// revocation is atomic.
     pub(super) async fn revoke_family(
         &self,
-        store: &dyn IssuerStore,
+        store: &IssuerRecords,
         id: &str,
         until: u64,
     ) -> Result<(), IssuerStoreError> {
@@ -120,7 +120,7 @@ impl RevocationList {
 
     /// Returns true if a family was revoked on any node. Reads the record store.
     pub(super) async fn is_family_revoked(
-        store: &dyn IssuerStore,
+        store: &IssuerRecords,
         id: &str,
     ) -> Result<bool, IssuerStoreError> {
         let found = store.get(REVOCATION_KIND, &format!("family/{id}")).await?;
@@ -147,7 +147,7 @@ impl RevocationList {
 
 /// Revokes every token issued so far to a client, or on behalf of a subject.
 pub(super) async fn revoke_account(
-    store: &dyn IssuerStore,
+    store: &IssuerRecords,
     id: &str,
     now: u64,
 ) -> Result<(), IssuerStoreError> {

@@ -7,8 +7,8 @@ mod programs;
 mod races;
 
 use super::{
-    GrantType, Issuer, IssuerOptions, IssuerStore, MemoryIssuerStore, NewClientCredentials,
-    NewOAuthClient, OAuthClients, OAuthUsers, ScopeDefinition,
+    GrantType, Issuer, IssuerOptions, NewClientCredentials, NewOAuthClient, OAuthClients,
+    OAuthUsers, ScopeDefinition,
 };
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
@@ -17,6 +17,7 @@ use interzone_edge::auth::{
 };
 use interzone_edge::clock::Clock;
 use interzone_edge::tls::TrustRoots;
+use interzone_hub::ports::{MemoryRecordStore, RecordStore};
 use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -29,7 +30,7 @@ const REDIRECT: &str = "https://app.example/cb?tenant=1";
 
 /// An installation: record store, clock and one node.
 struct IssuerFixture {
-    store: Arc<dyn IssuerStore>,
+    store: Arc<dyn RecordStore>,
     clock: Clock,
     issuer: Issuer,
     clients: OAuthClients,
@@ -66,7 +67,7 @@ impl IssuerReply {
 impl IssuerFixture {
     async fn new() -> Self {
         let clock = Clock::fixed(NOW);
-        let store: Arc<dyn IssuerStore> = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let store: Arc<dyn RecordStore> = Arc::new(MemoryRecordStore::default());
         let issuer = open_node(&store, &clock).await;
         Self {
             clients: OAuthClients::new(Arc::clone(&store), clock.clone()),
@@ -125,7 +126,7 @@ impl IssuerFixture {
     }
 }
 
-async fn open_node(store: &Arc<dyn IssuerStore>, clock: &Clock) -> Issuer {
+async fn open_node(store: &Arc<dyn RecordStore>, clock: &Clock) -> Issuer {
     let scopes = vec![
         ScopeDefinition::new("read", "see your <tasks>"),
         ScopeDefinition::new("write", "change your tasks"),

@@ -4,10 +4,11 @@
 
 use super::clients::{AccountError, check_id};
 use super::credential;
-use super::record_store::{IssuerStore, IssuerStoreError};
+use super::record_store::{IssuerRecords, IssuerStoreError};
 use super::revocation_list;
 use interzone_edge::Secret;
 use interzone_edge::clock::Clock;
+use interzone_hub::ports::RecordStore;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub struct OAuthUser {
 /// Manages users: add, list, remove.
 #[derive(Clone)]
 pub struct OAuthUsers {
-    store: Arc<dyn IssuerStore>,
+    store: IssuerRecords,
     clock: Clock,
 }
 
@@ -38,7 +39,8 @@ struct UserRecord {
 
 impl OAuthUsers {
     /// Returns the users of a record store.
-    pub fn new(store: Arc<dyn IssuerStore>, clock: Clock) -> Self {
+    pub fn new(store: Arc<dyn RecordStore>, clock: Clock) -> Self {
+        let store = IssuerRecords::new(store, clock.clone());
         Self { store, clock }
     }
 
@@ -95,7 +97,7 @@ impl OAuthUsers {
         }
         // Tokens first, so that a removal that fails half-way can be retried.
         let subject = Self::subject(name);
-        revocation_list::revoke_account(self.store.as_ref(), &subject, self.clock.unix()).await?;
+        revocation_list::revoke_account(&self.store, &subject, self.clock.unix()).await?;
         Ok(self.store.take(USER_KIND, name).await?.is_some())
     }
 

@@ -7,9 +7,9 @@ use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{DevCa, ServerTls, TlsFiles, TrustRoots};
+use interzone_hub::ports::{MemoryRecordStore, RecordStore};
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, IssuerStore, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn issuer_token_verifies_with_fetched_keys() {
-    let store: Arc<dyn IssuerStore> = Arc::new(MemoryIssuerStore::default());
+    let store: Arc<dyn RecordStore> = Arc::new(MemoryRecordStore::default());
     let scopes = vec![ScopeDefinition::new("read", "see things")];
     let options = IssuerOptions::new(ISSUER, vec![AUDIENCE.to_owned()], scopes);
     let issuer = Issuer::open(Arc::clone(&store), options).await.unwrap();

@@ -13,9 +13,11 @@ mod part;
 mod priority;
 mod role;
 mod state;
+mod string_newtype;
 mod timestamp;
 mod topic;
 
+pub use crate::string_newtype;
 pub use artifact::Artifact;
 pub use extra_fields::ExtraFields;
 pub use id::{

@@ -4,7 +4,6 @@
 //! The call id is the question's id, and the request is frozen before the first call ([`AskStateStore`]), so a second
 //! call finds the task of the first. The end of a question is a single commit that is made once.
 
-mod budget;
 mod execute;
 mod prepare;
 mod state_store;
@@ -14,13 +13,13 @@ pub(crate) use state_store::{AskStateStore, user_key};
 use crate::attachments::FetchRetry;
 use crate::gates::{GateDecision, SlackIdentity};
 use crate::question::Question;
-use crate::reply::{self, LiveReply, LiveReplyState, PostOutcome, SkippedFile};
+use crate::reply::{self, LiveReply, LiveReplyState, SkippedFile};
 use crate::slack::tokens::Installation;
 use crate::state::{StateInner, VerificationState};
 use crate::texts::{Language, Refusal};
-use crate::workers::OutboxHandler;
 use async_trait::async_trait;
 use execute::AskOutcome;
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::audit::AuditEntry;
 use interzone_hub::{HubError, NewOutboxEntry, OutboxEntry};
 use interzone_protocol::zone::{ErrorReason, ExecuteResult};
@@ -28,22 +27,25 @@ use prepare::{Preparation, PreparedRequest, empty_reason};
 use state_store::FrozenRequest;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 /// Retention of the record that a question has ended: longer than it is retried.
 const ENDED_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Retention of the record that a question was answered: as long as feedback is stored.
 const ANSWERED_TTL: Duration = Duration::from_secs(90 * 24 * 3_600);
 
+/// Minimum time that an attempt waits for the Execution Zone.
+const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Outbox handler for questions.
 pub(crate) struct AskHandler(pub(crate) VerificationState);
 
 #[async_trait]
-impl OutboxHandler for AskHandler {
-    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
+impl DeliveryHandler for AskHandler {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         let Ok(question) = entry.payload.decode::<Question>() else {
-            return PostOutcome::Failed {
-                reason: "cannot decode the question: written by another version".to_owned(),
-            };
+            let reason = "cannot decode the question: written by another version";
+            return Ok(DeliveryOutcome::failed(reason));
         };
         let attempt = AskAttempt {
             zone: &self.0.0,
@@ -51,8 +53,8 @@ impl OutboxHandler for AskHandler {
             question: &question,
             attempt: entry.attempt,
         };
-        match attempt.process().await {
-            Ok(()) => PostOutcome::Delivered,
+        Ok(match attempt.process().await {
+            Ok(()) => DeliveryOutcome::Delivered,
             Err(RetryLater {
                 reason,
                 delay,
@@ -61,9 +63,12 @@ impl OutboxHandler for AskHandler {
                 if is_deferred {
                     attempt.record_deferral().await;
                 }
-                PostOutcome::Retry { reason, delay }
+                DeliveryOutcome::Retry {
+                    reason,
+                    retry_after: delay,
+                }
             }
-        }
+        })
     }
 
     async fn on_dead_letter(&self, entry: &OutboxEntry, _why: &str) {
@@ -425,4 +430,39 @@ fn plan_or_retry(
     plan: Result<Vec<NewOutboxEntry>, reply::PlanError>,
 ) -> Result<Vec<NewOutboxEntry>, RetryLater> {
     plan.map_err(RetryLater::failed)
+}
+
+/// Time and attempt budget. The time starts when the event was received, in whichever process; only failed attempts
+/// count.
+impl AskAttempt<'_> {
+    /// Returns the remaining time for an answer.
+    pub(super) fn remaining(&self) -> Duration {
+        let (zone, question) = (self.zone, self.question);
+        let elapsed = zone.hub.now().duration_since(question.asked_at);
+        zone.ask.budget.saturating_sub(elapsed)
+    }
+
+    /// Returns the deadline of this attempt.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.remaining().max(MIN_ATTEMPT_TIMEOUT)
+    }
+
+    /// Returns true if another attempt may follow. Attempts deferred by Slack do not count.
+    pub(super) async fn has_attempts_left(&self) -> bool {
+        let max_attempts = self.zone.ask.attempts;
+        if self.attempt < max_attempts {
+            return true;
+        }
+        let deferrals = self.state.deferral_count(self.question).await;
+        // If the count cannot be read, deferrals count as attempts.
+        self.attempt.saturating_sub(deferrals.unwrap_or(0)) < max_attempts
+    }
+
+    /// Records that Slack deferred the question.
+    pub(super) async fn record_deferral(&self) {
+        if let Err(error) = self.state.count_deferral(self.question).await {
+            let event = &self.question.event_id;
+            tracing::debug!(event, %error, "recording deferral failed");
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! Classifies Slack events: a question, a stop, a change of the installation, or ignored. Pure parsing; access is
 //! decided later.
 
-mod files;
-mod forwarded;
+mod attachments;
 mod slack_text;
 
 #[cfg(test)]
@@ -290,12 +289,12 @@ impl<'a> EventEnvelope<'a> {
             .iter()
             .find_map(|name| string(event, name))
             .and_then(|team| TeamId::new(team).ok());
-        let forwarded = forwarded::parse_forwarded(event);
+        let forwarded = attachments::parse_forwarded(event);
         let text =
             slack_text::question_text(string(event, "text").unwrap_or_default(), self.bot_user);
         // A forwarded message without a text of its own is the question itself.
         let (text, forwarded) = if text.is_empty() {
-            (forwarded::join_texts(&forwarded), Vec::new())
+            (attachments::join_texts(&forwarded), Vec::new())
         } else {
             (text, forwarded)
         };
@@ -312,7 +311,7 @@ impl<'a> EventEnvelope<'a> {
             text,
             original_chars: None,
             forwarded,
-            files: files::parse_files(event),
+            files: attachments::parse_files(event),
             channel,
             ts,
             asked_at: self.now,

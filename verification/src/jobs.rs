@@ -6,10 +6,10 @@ mod stop;
 use crate::ask::AskStateStore;
 use crate::intake::{StopRequest, Uninstall};
 use crate::question::Question;
-use crate::reply::{PostOutcome, SlackFeedback};
+use crate::reply::SlackFeedback;
 use crate::state::{self, VerificationState};
-use crate::workers::OutboxHandler;
 use async_trait::async_trait;
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_hub::{HubError, OutboxEntry};
 use interzone_protocol::zone::{ErrorReason, FeedbackParams, FeedbackVerdict};
 use serde::{Deserialize, Serialize};
@@ -33,29 +33,24 @@ pub(crate) enum BackgroundJob {
 pub(crate) struct BackgroundJobHandler(pub(crate) VerificationState);
 
 #[async_trait]
-impl OutboxHandler for BackgroundJobHandler {
-    async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
+impl DeliveryHandler for BackgroundJobHandler {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         let Ok(job) = entry.payload.decode::<BackgroundJob>() else {
-            return PostOutcome::Failed {
-                reason: "cannot decode the job: written by another version".to_owned(),
-            };
+            let reason = "cannot decode the job: written by another version";
+            return Ok(DeliveryOutcome::failed(reason));
         };
-        let outcome = match job {
+        match job {
             BackgroundJob::Stop(stop) => self.stop(&stop).await,
             BackgroundJob::Feedback(feedback) => self.send_feedback(&feedback).await,
-            BackgroundJob::RemoveToken(uninstall) => return self.remove_token(&uninstall).await,
+            BackgroundJob::RemoveToken(uninstall) => Ok(self.remove_token(&uninstall).await),
             BackgroundJob::Followed(question) => self.process_follow_up(&question).await,
-        };
-        outcome.unwrap_or_else(|error| PostOutcome::Retry {
-            reason: error.to_string(),
-            delay: None,
-        })
+        }
     }
 }
 
 impl BackgroundJobHandler {
     /// Stores the feedback and sends it to the Execution Zone, which stores it with the task.
-    async fn send_feedback(&self, feedback: &SlackFeedback) -> Result<PostOutcome, HubError> {
+    async fn send_feedback(&self, feedback: &SlackFeedback) -> Result<DeliveryOutcome, HubError> {
         let zone = &self.0.0;
         let state = AskStateStore(zone.hub.clone());
         if !state
@@ -63,12 +58,12 @@ impl BackgroundJobHandler {
             .await?
         {
             tracing::info!(channel = %feedback.channel, "feedback without an answer ignored");
-            return Ok(PostOutcome::Delivered);
+            return Ok(DeliveryOutcome::Delivered);
         }
         zone.replies.feedback_store().put(feedback).await?;
         let Some(task) = state.running_task(&feedback.question).await? else {
             // There was no task, or it was too long ago.
-            return Ok(PostOutcome::Delivered);
+            return Ok(DeliveryOutcome::Delivered);
         };
         let params = FeedbackParams {
             task_id: task.task,
@@ -83,22 +78,22 @@ impl BackgroundJobHandler {
         };
         let client = zone.client.with_correlation(&feedback.question);
         Ok(match client.give_feedback(&params).await {
-            Ok(_) => PostOutcome::Delivered,
-            Err(error) if error.is_retryable() => PostOutcome::Retry {
+            Ok(_) => DeliveryOutcome::Delivered,
+            Err(error) if error.is_retryable() => DeliveryOutcome::Retry {
                 reason: error.to_string(),
-                delay: error.retry_after(),
+                retry_after: error.retry_after(),
             },
             Err(error) => match error.reason() {
                 // The task is gone, or that zone does not support feedback. It is stored here.
-                ErrorReason::TaskNotFound | ErrorReason::MethodNotFound => PostOutcome::Delivered,
-                _ => PostOutcome::Failed {
-                    reason: error.to_string(),
-                },
+                ErrorReason::TaskNotFound | ErrorReason::MethodNotFound => {
+                    DeliveryOutcome::Delivered
+                }
+                _ => DeliveryOutcome::failed(error),
             },
         })
     }
 
-    async fn remove_token(&self, uninstall: &Uninstall) -> PostOutcome {
+    async fn remove_token(&self, uninstall: &Uninstall) -> DeliveryOutcome {
         let tokens = &self.0.0.tokens;
         for team in [Some(&uninstall.team), uninstall.enterprise.as_ref()]
             .into_iter()
@@ -108,18 +103,13 @@ impl BackgroundJobHandler {
                 Ok(removed) => {
                     tracing::info!(%team, removed, "workspace revoked its token")
                 }
-                Err(error) => {
-                    return PostOutcome::Retry {
-                        reason: error.to_string(),
-                        delay: None,
-                    };
-                }
+                Err(error) => return DeliveryOutcome::retry(error),
             }
         }
-        PostOutcome::Delivered
+        DeliveryOutcome::Delivered
     }
 
-    async fn process_follow_up(&self, question: &Question) -> Result<PostOutcome, HubError> {
+    async fn process_follow_up(&self, question: &Question) -> Result<DeliveryOutcome, HubError> {
         let zone = &self.0.0;
         if AskStateStore(zone.hub.clone())
             .is_thread_followed(question)
@@ -131,6 +121,6 @@ impl BackgroundJobHandler {
                 .accept_once(&keys, FOLLOW_UP_DEDUP_TTL, work)
                 .await?;
         }
-        Ok(PostOutcome::Delivered)
+        Ok(DeliveryOutcome::Delivered)
     }
 }

@@ -28,7 +28,7 @@ pub use options::{AskOptions, DependencyCheck, VerificationOptions};
 pub use question::{ConversationKind, ForwardedMessage, Question, SharedFile, thread_key};
 pub use reply::{
     FEEDBACK_ACTION, FeedbackStore, LiveReply, LiveReplyState, POST_CHANNEL, PlanError,
-    PostHandler, PostOutcome, ReplyOptions, ReplyService, STOP_ACTION, SkippedFile, SlackFeedback,
+    PostHandler, ReplyOptions, ReplyService, STOP_ACTION, SkippedFile, SlackFeedback,
     TokenProvider, plan_answer, plan_failure, plan_refusal, plan_stop,
 };
 pub use state::{ASK_CHANNEL, IngestResult, JOB_CHANNEL, VerificationState};

@@ -3,10 +3,10 @@
 //! [`LiveReply`] shows progress while the answer is produced. When it is complete, `plan` turns it into outbox
 //! entries, and [`PostHandler`] delivers each entry to Slack exactly once.
 
+mod actions;
 mod blocks;
 #[cfg(test)]
 mod complexity_probe;
-mod ephemeral;
 mod features;
 mod feedback;
 mod finalize_live;
@@ -17,7 +17,6 @@ mod plan;
 mod ports;
 mod post_message;
 mod poster;
-mod reaction;
 mod split;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -31,7 +30,7 @@ pub use outbox_payload::{LiveReplyState, POST_CHANNEL};
 pub(crate) use plan::plan_stop_notice;
 pub use plan::{PlanError, SkippedFile, plan_answer, plan_failure, plan_refusal, plan_stop};
 pub use ports::TokenProvider;
-pub use poster::{PostHandler, PostOutcome};
+pub use poster::PostHandler;
 
 use crate::question::Question;
 use crate::slack::api::Slack;

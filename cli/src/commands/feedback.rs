@@ -50,18 +50,19 @@ impl Feedback {
     pub(crate) async fn run(&self, format: OutputFormat) -> Result<Exit, Failure> {
         let mut records = Vec::new();
         for store in self.stores()? {
-            let store = wiring::issuer_records(&store)
+            let store = wiring::record_store(&store)
                 .await
                 .map_err(StartError::Store)?;
-            let listed = store.list(SlackFeedback::RECORD_KIND).await;
-            records.extend(listed.map_err(StartError::IssuerRecords)?);
+            let kind = SlackFeedback::RECORD_KIND;
+            let listed = store.records(kind, SystemClock.now()).await;
+            records.extend(listed.map_err(StartError::Store)?);
         }
         let since = self
             .since
             .map(|DurationArg(time)| SystemClock.now().minus(time));
         let mut thumbs: Vec<SlackFeedback> = records
             .iter()
-            .filter_map(|record| serde_json::from_str(&record.value).ok())
+            .filter_map(|(_, record)| serde_json::from_str(&record.value).ok())
             .filter(|thumb: &SlackFeedback| since.is_none_or(|since| thumb.at >= since))
             .filter(|thumb| !self.bad || !thumb.good)
             .collect();

@@ -10,8 +10,9 @@ use crate::private_file;
 use crate::wiring::{self, StartError};
 use clap::{Args, Subcommand};
 use interzone_edge::clock::Clock;
+use interzone_hub::ports::RecordStore;
 use interzone_issuer::{
-    GrantType, IssuerStore, NewOAuthClient, OAuthClient as Account, OAuthClients, OAuthUsers,
+    GrantType, NewOAuthClient, OAuthClient as Account, OAuthClients, OAuthUsers,
 };
 use interzone_protocol::acp::Scope;
 use serde_json::json;
@@ -110,7 +111,7 @@ struct StoreOptions {
 }
 
 impl StoreOptions {
-    async fn open(&self) -> Result<Arc<dyn IssuerStore>, Failure> {
+    async fn open(&self) -> Result<Arc<dyn RecordStore>, Failure> {
         let store = match &self.config {
             Some(file) => Config::load(file)?.store,
             None => {
@@ -127,7 +128,7 @@ impl StoreOptions {
                 StoreConfig::in_data_dir(&folder, "interzone.db")
             }
         };
-        Ok(wiring::issuer_records(&store)
+        Ok(wiring::record_store(&store)
             .await
             .map_err(StartError::Store)?)
     }

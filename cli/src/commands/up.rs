@@ -21,8 +21,9 @@ use clap::{Args, ValueEnum};
 use data_dir::DataDir;
 use interzone_edge::clock::Clock;
 use interzone_edge::tls::DevCa;
+use interzone_hub::ports::RecordStore;
 use interzone_issuer::{
-    AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
+    AccountError, GrantType, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
 };
 use interzone_protocol::acp::Scope;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -168,13 +169,11 @@ impl Up {
             any_port: self.listen.is_some_and(|listen| listen.port() == 0),
         };
         match DetectedSlack::detect() {
-            Ok(Some(detected)) => {
-                Chat::start_for_slack(detected, &paths, zone.issuer_store()).await
-            }
-            Ok(None) => Chat::start_local(&paths, zone.issuer_store()).await,
+            Ok(Some(detected)) => Chat::start_for_slack(detected, &paths, zone.records()).await,
+            Ok(None) => Chat::start_local(&paths, zone.records()).await,
             Err(incomplete) => {
                 banner::print_slack_not_used(incomplete);
-                Chat::start_local(&paths, zone.issuer_store()).await
+                Chat::start_local(&paths, zone.records()).await
             }
         }
     }
@@ -184,7 +183,7 @@ impl Up {
         let agent = config.default_agent.clone();
         let zone = self.start_execution_zone(config).await?;
         let profile = self
-            .ensure_profile(zone.issuer_store(), zone.public_url())
+            .ensure_profile(zone.records(), zone.public_url())
             .await?;
         let chat = match self.start_chat(&zone).await {
             Ok(chat) => chat,
@@ -229,7 +228,7 @@ impl Up {
     /// Ensures that a client and a user exist and that the folder's profile has their credentials.
     async fn ensure_profile(
         &self,
-        store: Arc<dyn IssuerStore>,
+        store: Arc<dyn RecordStore>,
         url: &str,
     ) -> Result<ConnectionProfile, Failure> {
         let clients = OAuthClients::new(store.clone(), Clock::system());

@@ -42,14 +42,14 @@ pub(super) async fn create_console(
         (None, None) => None,
     };
     let clients = identity.issuer.is_some();
-    let clients = clients.then(|| OAuthClients::new(store.issuer_store(), Clock::system()));
+    let clients = clients.then(|| OAuthClients::new(store.records(), Clock::system()));
     let options = ConsoleOptions { sign_in, clients };
     Ok(Some(Console::new(Arc::clone(zone), options)))
 }
 
 /// Registers the console as a client of the built-in issuer, with its current URL.
 async fn register_client(config: &Config, store: &OpenStore) -> Result<(), StartError> {
-    let clients = OAuthClients::new(store.issuer_store(), Clock::system());
+    let clients = OAuthClients::new(store.records(), Clock::system());
     let new = Console::client(&config.execution.public_url);
     let id = new.id.clone().unwrap_or_default();
     let existing = clients.get(&id).await.map_err(StartError::Account)?;

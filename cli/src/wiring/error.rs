@@ -6,7 +6,7 @@ use interzone_edge::telemetry::TelemetryError;
 use interzone_edge::tls::TlsError;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
-use interzone_issuer::{AccountError, IssuerError, IssuerStoreError};
+use interzone_issuer::{AccountError, IssuerError};
 use interzone_store::BackupError;
 use interzone_verification::slack::api::{SlackError, SlackSetupError};
 use interzone_verification::slack::install::InstallSetupError;
@@ -25,8 +25,6 @@ pub(crate) enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{}", with_cause(.0))]
-    IssuerRecords(#[source] IssuerStoreError),
     #[error("{}", with_cause(.0))]
     Issuer(#[from] IssuerError),
     #[error(transparent)]

@@ -45,7 +45,7 @@ impl TokenVerification {
                     scopes: grantable_scopes(),
                     ..config.issuer.clone()
                 };
-                let issuer = Issuer::open(store.issuer_store(), options).await?;
+                let issuer = Issuer::open(store.records(), options).await?;
                 background.spawn(issuer.clone().run_reload_loop(stop.clone()));
                 let keys = KeyConfig::Local(Arc::new(issuer.clone()));
                 let url = issuer.url().to_owned();

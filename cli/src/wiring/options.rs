@@ -2,6 +2,7 @@
 
 use super::StartError;
 use crate::config::{AuditConfig, Config, LimitsConfig};
+use interzone_delivery::DeliveryOptions;
 use interzone_edge::audit::Audit;
 use interzone_edge::budget::MemoryBudget;
 use interzone_edge::egress::Egress;
@@ -11,8 +12,8 @@ use interzone_execution::OperatorInfo;
 use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::FileReader;
 use interzone_execution::webhooks::WebhookDelivery;
-use interzone_execution::workers::{DeliveryOptions, WorkerOptions};
-use interzone_hub::RetryPolicy;
+use interzone_execution::workers::WorkerOptions;
+use interzone_hub::{Hub, RetryPolicy};
 use interzone_protocol::acp::Provider;
 use std::io;
 use std::path::PathBuf;
@@ -121,8 +122,9 @@ pub(super) fn worker_options(
     }
 }
 
-pub(super) fn webhooks(config: &Config, egress: Egress) -> WebhookDelivery {
+pub(super) fn webhooks(config: &Config, hub: Hub, egress: Egress) -> WebhookDelivery {
     WebhookDelivery {
+        hub,
         egress,
         secret: config.webhooks.secret.clone(),
         params_only: config.webhooks.params_only,

@@ -1,79 +1,38 @@
 //! Tasks of a zone and their shutdown order.
 
+use interzone_delivery::WorkerGroup;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Workers of a zone of either kind.
-pub(super) trait WorkerSet: Send {
-    /// Returns true if all workers are running without failures.
-    fn is_healthy(&self) -> bool;
-    /// Stops them within the grace period.
-    fn join(self, grace: Duration) -> impl Future<Output = ()> + Send;
-}
-
-impl WorkerSet for interzone_execution::workers::Workers {
-    fn is_healthy(&self) -> bool {
-        self.healthy().is_ok()
-    }
-
-    async fn join(self, grace: Duration) {
-        Self::join(self, grace).await;
-    }
-}
-
-impl WorkerSet for interzone_verification::workers::Workers {
-    fn is_healthy(&self) -> bool {
-        self.check_health().is_ok()
-    }
-
-    async fn join(self, grace: Duration) {
-        Self::join(self, grace).await;
-    }
-}
-
 /// Shared handle on the workers; empty before they start and after they were stopped.
-pub(super) struct WorkerHandle<W>(Arc<Mutex<Option<W>>>);
+#[derive(Clone, Default)]
+pub(super) struct WorkerHandle(Arc<Mutex<Option<WorkerGroup>>>);
 
-impl<W> Clone for WorkerHandle<W> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<W: WorkerSet> WorkerHandle<W> {
-    pub(super) fn empty() -> Self {
-        Self(Arc::default())
-    }
-
-    pub(super) fn set(&self, workers: W) {
+impl WorkerHandle {
+    pub(super) fn set(&self, workers: WorkerGroup) {
         *self.lock() = Some(workers);
     }
 
     /// Returns the readiness reason if the workers are not healthy.
     pub(super) fn not_ready_reason(&self) -> Option<&'static str> {
-        match self.lock().as_ref().map(W::is_healthy) {
-            Some(true) => None,
-            Some(false) => Some("workers"),
+        match self.lock().as_ref().map(WorkerGroup::check_health) {
+            Some(Ok(())) => None,
+            Some(Err(_)) => Some("workers"),
             None => Some("stopping"),
         }
     }
 
-    /// Queries the workers, if they are running.
-    pub(super) fn query<T>(&self, read: impl FnOnce(&W) -> T) -> Option<T> {
-        self.lock().as_ref().map(read)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<W>> {
+    fn lock(&self) -> MutexGuard<'_, Option<WorkerGroup>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All tasks of a zone.
-pub(super) struct ServerTasks<W> {
-    pub(super) workers: WorkerHandle<W>,
+pub(super) struct ServerTasks {
+    pub(super) workers: WorkerHandle,
     /// Listeners.
     pub(super) listeners: JoinSet<()>,
     /// Tasks that the others depend on.
@@ -84,10 +43,10 @@ pub(super) struct ServerTasks<W> {
     pub(super) shutdown: CancellationToken,
 }
 
-impl<W: WorkerSet> ServerTasks<W> {
+impl ServerTasks {
     pub(super) fn new() -> Self {
         Self {
-            workers: WorkerHandle::empty(),
+            workers: WorkerHandle::default(),
             listeners: JoinSet::new(),
             background: JoinSet::new(),
             stop: CancellationToken::new(),

@@ -1,9 +1,7 @@
 //! Opens the store; the only module that names a concrete one.
 
-use super::issuer_store::IssuerStoreAdapter;
 use crate::config::{StoreConfig, StoreUrl};
 use interzone_hub::ports::{RecordStore, Store, StoreError};
-use interzone_issuer::IssuerStore;
 use interzone_store::postgres::PostgresStore;
 use interzone_store::sqlite::{SqliteOptions, SqliteRecords, SqliteStore};
 use interzone_store::{BackupError, BackupSummary};
@@ -46,10 +44,10 @@ impl OpenStore {
         }
     }
 
-    pub(super) fn issuer_store(&self) -> Arc<dyn IssuerStore> {
+    pub(super) fn records(&self) -> Arc<dyn RecordStore> {
         match self {
-            Self::Sqlite(store) => Arc::new(IssuerStoreAdapter(store.clone())),
-            Self::Postgres(store) => Arc::new(IssuerStoreAdapter(store.clone())),
+            Self::Sqlite(store) => store.clone(),
+            Self::Postgres(store) => store.clone(),
         }
     }
 
@@ -82,17 +80,6 @@ impl OpenStore {
     }
 }
 
-/// Opens only the issuer's records, which may be changed while a server uses the same store.
-///
-/// # Errors
-/// The store cannot be opened.
-pub(crate) async fn issuer_records(
-    config: &StoreConfig,
-) -> Result<Arc<dyn IssuerStore>, StoreError> {
-    let records = record_store(config).await?;
-    Ok(Arc::new(IssuerStoreAdapter(records)))
-}
-
 /// Returns true if the store has the schema of this version. Changes nothing.
 ///
 /// # Errors
@@ -122,11 +109,11 @@ pub(crate) async fn backup(
     }
 }
 
-/// Opens the record store, while a server may be using it.
+/// Opens only the records, which may be changed while a server uses the same store.
 ///
 /// # Errors
 /// The store cannot be opened.
-pub(super) async fn record_store(config: &StoreConfig) -> Result<Arc<dyn RecordStore>, StoreError> {
+pub(crate) async fn record_store(config: &StoreConfig) -> Result<Arc<dyn RecordStore>, StoreError> {
     match &config.url {
         StoreUrl::Sqlite(path) => Ok(Arc::new(SqliteRecords::open(path).await?)),
         StoreUrl::Postgres(url) => {

@@ -24,7 +24,7 @@ use interzone_verification::slack::api::auth::AuthTest;
 use interzone_verification::slack::install::InstallRoutes;
 use interzone_verification::slack::socket::SocketState;
 use interzone_verification::slack::tokens::{BotToken, Installation};
-use interzone_verification::workers::Workers;
+use interzone_verification::workers::start_workers;
 use interzone_verification::{VerificationOptions, VerificationState, router};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct VerificationServer {
     url: String,
     store: OpenStore,
     hub: Hub,
-    tasks: ServerTasks<Workers>,
+    tasks: ServerTasks,
     shutdown_grace: Duration,
 }
 
@@ -101,9 +101,7 @@ impl VerificationServer {
             stop: stop.clone(),
         });
         let options = components::worker_options(config);
-        tasks
-            .workers
-            .set(Workers::start(&zone, &options, &shutdown));
+        tasks.workers.set(start_workers(&zone, &options, &shutdown));
         let mut dependency_checks = dependencies.checks();
         dependency_checks.push(Arc::new(move || {
             (!tokens.warnings().is_empty()).then_some("slack_token")

@@ -5,7 +5,6 @@ use super::signer::RequestSigner;
 use super::sigv4;
 use crate::error::{ConfigError, Error};
 use crate::http_exchange;
-use crate::retry::random_unit;
 use crate::transport::{ByteStream, ConversationName, Transport, TransportError};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -241,7 +240,7 @@ impl Transport for AgentCore {
             let response = check_platform_error(self.https.send(rewritten).await?).await;
             match (response, waits.next()) {
                 (Err(error), Some(wait)) if is_throttled(&error) => {
-                    sleep(wait.mul_f64(1.0 + random_unit() / 2.0)).await;
+                    sleep(wait + interzone_backoff::random_up_to(wait / 2)).await;
                 }
                 (response, _) => return response,
             }

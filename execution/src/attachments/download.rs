@@ -4,13 +4,14 @@ use super::AttachmentLoader;
 use crate::files::FileError;
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use interzone_backoff::{Backoff, random_up_to};
 use interzone_edge::egress::{EgressError, EgressLimits};
 use interzone_protocol::zone::ErrorReason;
 use std::time::Duration;
 
-/// Initial and maximum retry delay. Up to half of the delay is added as jitter.
-pub(super) const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// Retry delays. Up to half of the delay is added as jitter.
+pub(super) const RETRY_BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Total time for all files of a message. Meanwhile the task occupies one of the agent's run slots.
 pub(super) const TOTAL_DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,8 +26,7 @@ pub(super) async fn download(
         timeout: loader.input.fetch_timeout,
     };
     let max_bytes = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut retry_delay = loader.retry_delay;
-    let mut attempt = 1;
+    let mut retry = 0;
     loop {
         let fetched = loader
             .egress
@@ -43,28 +43,21 @@ pub(super) async fn download(
             Err(_) => return Err(url_not_available()),
         };
         tracing::debug!(
-            attempt,
+            attempt = retry + 1,
             reason,
             "attachment download failed, retrying if allowed"
         );
-        if attempt >= loader.input.fetch_attempts {
+        if retry + 1 >= loader.input.fetch_attempts {
             return Err(download_failed());
         }
-        attempt += 1;
-        let delay = retry_after
-            .unwrap_or_default()
-            .max(retry_delay)
-            .min(MAX_RETRY_DELAY);
-        tokio::time::sleep(delay + jitter(delay)).await;
-        retry_delay = retry_delay.saturating_mul(2);
+        let requested = retry_after.unwrap_or_default();
+        let delay = loader
+            .backoff
+            .delay(retry)
+            .max(requested.min(loader.backoff.cap));
+        tokio::time::sleep(delay + random_up_to(delay / 2)).await;
+        retry += 1;
     }
-}
-
-/// Returns a random duration of up to half the delay.
-fn jitter(delay: Duration) -> Duration {
-    let id = uuid::Uuid::new_v4();
-    let random = id.as_bytes().first().copied().unwrap_or_default();
-    delay / 2 * u32::from(random) / 256
 }
 
 pub(super) fn download_failed() -> FileError {

@@ -7,12 +7,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Response, StatusCode, header};
 use axum::routing::get;
+use interzone_backoff::Backoff;
 use interzone_edge::egress::EgressOptions;
 use interzone_hub::{TurnOutcome, failure_code};
 use interzone_protocol::vocab::Role;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 async fn serve(app: Router) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -35,7 +37,7 @@ fn loader_with(allow: Vec<String>, input: InputRules) -> AttachmentLoader {
         ..EgressOptions::default()
     };
     AttachmentLoader {
-        retry_delay: Duration::from_millis(1),
+        backoff: Backoff::new(Duration::from_millis(1), Duration::from_secs(30)),
         ..AttachmentLoader::new(
             Egress::new(&options).unwrap(),
             FileReader::in_process(),

@@ -3,11 +3,11 @@
 use super::sign::{insert_header, sign};
 use super::{WEBHOOK_CHANNEL, WebhookTarget};
 use crate::notifications::{RenderedNotification, render_event};
-use crate::workers::{DeliveryHandler, DeliveryOutcome};
 use async_trait::async_trait;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::Secret;
 use interzone_edge::egress::{Egress, EgressLimits};
 use interzone_hub::{Caller, Event, EventBody, Hub, HubError, OutboxEntry, Subject};
@@ -26,8 +26,10 @@ const DELIVERED_MARK_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 ///
 /// A receiver that answers 410 is unsubscribed. A blocked URL is dead-lettered at once. All other failures are
 /// retried, after the receiver's `Retry-After` if that is longer than the backoff.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WebhookDelivery {
+    /// The hub with the subscriptions.
+    pub hub: Hub,
     /// Guarded HTTP client.
     pub egress: Egress,
     /// Signing key; without it webhooks are not signed.
@@ -50,13 +52,12 @@ struct WebhookPayload {
 
 #[async_trait]
 impl DeliveryHandler for WebhookDelivery {
-    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        let hub = &self.hub;
         let Ok(payload) = entry.payload.decode::<WebhookPayload>() else {
-            return Ok(DeliveryOutcome::Failed {
-                reason: "the outbox entry cannot be decoded".to_owned(),
-                retry_after: None,
-                is_retryable: false,
-            });
+            return Ok(DeliveryOutcome::failed(
+                "the outbox entry cannot be decoded",
+            ));
         };
         if !is_subscription_active(hub, &payload).await? {
             // The subscription ended while the entry waited.
@@ -101,10 +102,17 @@ async fn finish_failed(
         hub.remove_push_subscription(&owner, &payload.task_id, &payload.push_id)
             .await?;
     }
-    Ok(DeliveryOutcome::Failed {
-        reason: failure.reason,
-        retry_after: failure.retry_after,
-        is_retryable: failure.is_retryable,
+    let WebhookFailure {
+        reason,
+        retry_after,
+        ..
+    } = failure;
+    Ok(match failure.is_retryable {
+        true => DeliveryOutcome::Retry {
+            reason,
+            retry_after,
+        },
+        false => DeliveryOutcome::Failed { reason },
     })
 }
 

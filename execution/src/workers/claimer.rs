@@ -1,7 +1,7 @@
 //! Claims tasks for the agents of this node, up to the free capacity.
 
 use super::capacity::RunCapacity;
-use interzone_edge::worker_health::Heartbeat;
+use interzone_delivery::Heartbeat;
 use interzone_hub::{Hub, HubError};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;

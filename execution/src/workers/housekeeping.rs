@@ -1,7 +1,7 @@
 //! Housekeeping workers: the retention sweep and the queue gauges.
 
 use super::options::{WorkerMetrics, WorkerOptions};
-use interzone_edge::worker_health::Heartbeat;
+use interzone_delivery::Heartbeat;
 use interzone_hub::{Caller, Hub, HubError};
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Worker options: concurrency, timeouts, intervals and metrics.
 
 use crate::attachments::AttachmentLoader;
+use interzone_delivery::DeliveryOptions;
 use interzone_edge::budget::MemoryBudget;
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::{Retention, RetryPolicy};
@@ -85,18 +86,22 @@ impl WorkerOptions {
             webhooks: DeliveryOptions {
                 concurrency: 64,
                 lease: Duration::from_secs(40),
+                attempt_timeout: Duration::from_secs(30),
                 retry: RetryPolicy::default(),
+                max_deferred_age: None,
             },
             // The stream is in the same store: if the store is down, nothing is claimed either. Failures are
             // retried soon, since users watch streams.
             streams: DeliveryOptions {
                 concurrency: 64,
                 lease: Duration::from_secs(10),
+                attempt_timeout: Duration::from_millis(7_500),
                 retry: RetryPolicy {
                     initial_delay: Duration::from_millis(100),
                     max_delay: Duration::from_secs(10),
                     max_attempts: 20,
                 },
+                max_deferred_age: None,
             },
             retention: Retention::default(),
             sweep_interval: Duration::from_secs(60),
@@ -110,18 +115,6 @@ impl WorkerOptions {
         let for_agent = self.turn_timeouts.get(agent).copied();
         for_agent.unwrap_or(self.turn_timeout)
     }
-}
-
-/// Delivery options of one outbox channel.
-#[derive(Clone, Copy, Debug)]
-pub struct DeliveryOptions {
-    /// Maximum concurrent deliveries.
-    pub concurrency: usize,
-    /// Lease of an entry during delivery. Must be longer than a delivery can take; an attempt is aborted after three
-    /// quarters of it.
-    pub lease: Duration,
-    /// Retry policy.
-    pub retry: RetryPolicy,
 }
 
 /// Metrics of the workers. Outcomes come from a small fixed set, fit for labels.

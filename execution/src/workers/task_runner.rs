@@ -2,20 +2,22 @@
 //!
 //! An agent that panics, hangs or fails only ends its own run.
 
-use super::is_retryable;
 use super::options::{WorkerMetrics, WorkerOptions};
-use super::run_output::RunOutput;
 use crate::agents::{output_error, stopped_error};
 use crate::attachments::{AttachmentLoader, StreamDetector, append_skipped};
 use crate::memory::MemoryAccount;
+use async_trait::async_trait;
+use interzone_backoff::Backoff;
 use interzone_edge::budget::ShareKey;
 use interzone_hub::{
     Agent, AgentError, HubError, ReadMemory, Run, Task, Turn, TurnOutcome, TurnOutput, TurnStart,
 };
+use interzone_protocol::vocab::Artifact;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,9 +25,14 @@ use tokio_util::sync::CancellationToken;
 /// Time for an aborted agent to end.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Initial and maximum retry delay of store writes.
-const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Delays between retries of a store write.
+const STORE_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+
+/// Flush delay, slightly longer than the run buffers text.
+const FLUSH_DELAY: Duration = Duration::from_millis(55);
+
+/// Delay after a failed flush.
+const FLUSH_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Delay before a task that lacked memory is claimed again.
 const MEMORY_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -293,14 +300,15 @@ impl TaskRunner {
         attempt: impl Fn() -> F,
     ) -> Result<T, HubError> {
         let deadline = Instant::now() + self.options.lease;
-        let mut delay = INITIAL_RETRY_DELAY;
+        let mut retry = 0_u32;
         loop {
+            let delay = STORE_BACKOFF.delay(retry);
             match attempt().await {
                 // Reserving memory has its own timeout.
                 Err(HubError::NoMemory) => return Err(HubError::NoMemory),
-                Err(error) if is_retryable(&error) && Instant::now() + delay < deadline => {
+                Err(error) if error.is_retryable() && Instant::now() + delay < deadline => {
                     tokio::time::sleep(delay).await;
-                    delay = delay.saturating_mul(2).min(MAX_RETRY_DELAY);
+                    retry = retry.saturating_add(1);
                 }
                 result => return result,
             }
@@ -403,5 +411,49 @@ async fn with_side_tasks<T>(side_tasks: SideTasks<'_>, work: impl Future<Output 
         biased;
         done = work => done,
         never = side_tasks => match never {},
+    }
+}
+
+/// Output of an agent: writes to the run and flushes buffered text.
+struct RunOutput {
+    run: Arc<Run>,
+    text_added: Notify,
+}
+
+impl RunOutput {
+    fn new(run: Arc<Run>) -> Arc<Self> {
+        let text_added = Notify::new();
+        Arc::new(Self { run, text_added })
+    }
+
+    /// Flushes buffered text after a short delay. Sleeps while there is none.
+    async fn flush_loop(&self) -> Infallible {
+        loop {
+            self.text_added.notified().await;
+            tokio::time::sleep(FLUSH_DELAY).await;
+            if let Err(error) = self.run.flush_if_due().await {
+                // The run itself notices what stops it; other errors may be transient.
+                tracing::debug!(%error, "flushing text failed, retrying");
+                tokio::time::sleep(FLUSH_RETRY_DELAY).await;
+                self.text_added.notify_one();
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl TurnOutput for RunOutput {
+    async fn text(&self, delta: &str) -> Result<(), HubError> {
+        let result = self.run.text(delta).await;
+        self.text_added.notify_one();
+        result
+    }
+
+    async fn status(&self, text: &str) -> Result<(), HubError> {
+        self.run.status(text).await
+    }
+
+    async fn artifact(&self, artifact: Artifact, append: bool, last: bool) -> Result<(), HubError> {
+        self.run.artifact(artifact, append, last).await
     }
 }

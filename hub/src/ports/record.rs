@@ -4,10 +4,12 @@
 use super::StoreError;
 use async_trait::async_trait;
 use interzone_protocol::vocab::Timestamp;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A stored record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A stored record. Its value may contain keys and hashes, so `Debug` omits it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredRecord {
     /// Content of the record.
     pub value: Arc<str>,
@@ -16,6 +18,15 @@ pub struct StoredRecord {
     pub revision: u64,
     /// Expiry time, if any; exclusive.
     pub expires_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for StoredRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredRecord")
+            .field("revision", &self.revision)
+            .field("expires_at", &self.expires_at)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StoredRecord {
@@ -88,4 +99,120 @@ pub trait RecordStore: Send + Sync {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<StoredRecord>, StoreError>;
+}
+
+/// Records in memory.
+#[derive(Debug, Default)]
+pub struct MemoryRecordStore {
+    state: Mutex<MemoryRecords>,
+}
+
+#[derive(Debug, Default)]
+struct MemoryRecords {
+    by_name: BTreeMap<(String, String), StoredRecord>,
+    /// Of the last write of any record, so that no revision is reused.
+    last_revision: u64,
+}
+
+impl MemoryRecordStore {
+    /// Locks the records, without those that have expired.
+    fn live(&self, now: Timestamp) -> MutexGuard<'_, MemoryRecords> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_live = |record: &StoredRecord| record.expires_at.is_none_or(|end| now < end);
+        state.by_name.retain(|_, record| is_live(record));
+        state
+    }
+}
+
+#[async_trait]
+impl RecordStore for MemoryRecordStore {
+    async fn record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let name = (kind.to_owned(), key.to_owned());
+        Ok(self.live(now).by_name.get(&name).cloned())
+    }
+
+    async fn records(
+        &self,
+        kind: &str,
+        now: Timestamp,
+    ) -> Result<Vec<(String, StoredRecord)>, StoreError> {
+        let state = self.live(now);
+        let of_kind = state.by_name.iter().filter(|((of, _), _)| of == kind);
+        Ok(of_kind
+            .map(|((_, key), record)| (key.clone(), record.clone()))
+            .collect())
+    }
+
+    async fn put_record(
+        &self,
+        kind: &str,
+        key: &str,
+        value: &str,
+        expected: Option<u64>,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        StoredRecord::check_sizes(kind, key, value)?;
+        let name = (kind.to_owned(), key.to_owned());
+        let mut state = self.live(now);
+        let current = state.by_name.get(&name).map_or(0, |record| record.revision);
+        if expected.is_some_and(|expected| expected != current) {
+            return Ok(false);
+        }
+        state.last_revision += 1;
+        let record = StoredRecord {
+            value: value.into(),
+            revision: state.last_revision,
+            expires_at,
+        };
+        state.by_name.insert(name, record);
+        Ok(true)
+    }
+
+    async fn take_record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let name = (kind.to_owned(), key.to_owned());
+        Ok(self.live(now).by_name.remove(&name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn memory_record_is_swapped_taken_once_and_expires() {
+        let store = MemoryRecordStore::default();
+        let at = Timestamp::from_millis;
+        let put = async |value, expected, now| {
+            let put = store.put_record("kind", "key", value, expected, Some(at(100)), at(now));
+            put.await.unwrap()
+        };
+        let revision = async |now| {
+            let record = store.record("kind", "key", at(now)).await.unwrap();
+            record.map(|record| record.revision)
+        };
+        assert!(put("a", Some(0), 0).await);
+        let first = revision(99).await;
+        assert!(first.is_some() && !put("b", Some(0), 0).await);
+        assert!(put("b", first, 0).await && revision(0).await != first);
+        assert_eq!(store.records("kind", at(0)).await.unwrap().len(), 1);
+        assert_eq!(store.records("other", at(0)).await.unwrap(), []);
+        let taken = store.take_record("kind", "key", at(0)).await.unwrap();
+        assert_eq!(taken.as_ref().map(|record| &*record.value), Some("b"));
+        assert!(!format!("{taken:?}").contains("\"b\""));
+        assert_eq!(store.take_record("kind", "key", at(0)).await.unwrap(), None);
+        assert!(put("c", None, 0).await && revision(0).await > first);
+        assert_eq!(revision(100).await, None);
+        assert!(put("d", Some(0), 99).await);
+    }
 }

@@ -1,13 +1,12 @@
 //! Signing keys: creation, rotation and publication.
 
 use super::{AUDIENCE, GrantType, IssuerFixture, NOW, URL, authenticate, authenticator, open_node};
-use crate::{
-    Issuer, IssuerError, IssuerOptions, IssuerRecord, IssuerStore, IssuerStoreError,
-    MemoryIssuerStore, ScopeDefinition,
-};
+use crate::{Issuer, IssuerError, IssuerOptions, ScopeDefinition};
 use async_trait::async_trait;
 use interzone_edge::auth::{AuthFailure, reason};
 use interzone_edge::clock::Clock;
+use interzone_hub::ports::{MemoryRecordStore, RecordStore, StoreError, StoredRecord};
+use interzone_protocol::vocab::Timestamp;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -79,42 +78,63 @@ async fn overdue_rotation_creates_a_new_key() {
 
 /// Makes every node see an empty store before any of them writes.
 struct BarrierStore {
-    inner: MemoryIssuerStore,
+    inner: MemoryRecordStore,
     barrier: tokio::sync::Barrier,
 }
 
 #[async_trait]
-impl IssuerStore for BarrierStore {
-    async fn get(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
-        let found = self.inner.get(kind, key).await?;
+impl RecordStore for BarrierStore {
+    async fn record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        let found = self.inner.record(kind, key, now).await?;
         if found.is_none() {
             self.barrier.wait().await;
         }
         Ok(found)
     }
-    async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError> {
-        self.inner.list(kind).await
+
+    async fn records(
+        &self,
+        kind: &str,
+        now: Timestamp,
+    ) -> Result<Vec<(String, StoredRecord)>, StoreError> {
+        self.inner.records(kind, now).await
     }
-    async fn put(
+
+    async fn put_record(
         &self,
         kind: &str,
         key: &str,
         value: &str,
         expected: Option<u64>,
-        expires_at: Option<u64>,
-    ) -> Result<bool, IssuerStoreError> {
-        self.inner.put(kind, key, value, expected, expires_at).await
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let store = &self.inner;
+        store
+            .put_record(kind, key, value, expected, expires_at, now)
+            .await
     }
-    async fn take(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
-        self.inner.take(kind, key).await
+
+    async fn take_record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
+        self.inner.take_record(kind, key, now).await
     }
 }
 
 #[tokio::test]
 async fn nodes_starting_together_agree_on_one_key() {
     let clock = Clock::fixed(NOW);
-    let store: Arc<dyn IssuerStore> = Arc::new(BarrierStore {
-        inner: MemoryIssuerStore::new(clock.clone()),
+    let store: Arc<dyn RecordStore> = Arc::new(BarrierStore {
+        inner: MemoryRecordStore::default(),
         barrier: tokio::sync::Barrier::new(8),
     });
     let mut nodes = tokio::task::JoinSet::new();
@@ -205,7 +225,7 @@ async fn metadata_and_jwks_are_published() {
 #[tokio::test]
 async fn invalid_issuer_options_are_rejected() {
     let open = async |change: fn(&mut IssuerOptions)| {
-        let store: Arc<dyn IssuerStore> = Arc::new(MemoryIssuerStore::default());
+        let store: Arc<dyn RecordStore> = Arc::new(MemoryRecordStore::default());
         let mut options = IssuerOptions::new(URL, vec![AUDIENCE.into()], vec![]);
         change(&mut options);
         Issuer::open(store, options)
@@ -224,7 +244,7 @@ async fn invalid_issuer_options_are_rejected() {
         "https://u@a.example",
         "x",
     ] {
-        let store: Arc<dyn IssuerStore> = Arc::new(MemoryIssuerStore::default());
+        let store: Arc<dyn RecordStore> = Arc::new(MemoryRecordStore::default());
         let options = IssuerOptions::new(url, vec![AUDIENCE.into()], vec![]);
         assert!(
             matches!(Issuer::open(store, options).await, Err(IssuerError::Url)),

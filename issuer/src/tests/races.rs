@@ -2,13 +2,15 @@
 
 use super::browser::{AuthorizeParams, ConsentForm, VERIFIER, redirect_of};
 use super::{
-    GrantType, IssuerFixture, IssuerReply, IssuerStore, NewClientCredentials, REDIRECT,
-    authenticate, form_request, open_node,
+    GrantType, IssuerFixture, IssuerReply, NewClientCredentials, REDIRECT, authenticate,
+    form_request, open_node,
 };
-use crate::{IssuerRecord, IssuerStoreError, MemoryIssuerStore, OAuthClients, OAuthUsers};
+use crate::{OAuthClients, OAuthUsers};
 use async_trait::async_trait;
 use interzone_edge::auth::{AuthFailure, reason};
 use interzone_edge::clock::Clock;
+use interzone_hub::ports::{MemoryRecordStore, RecordStore, StoreError, StoredRecord};
+use interzone_protocol::vocab::Timestamp;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
@@ -29,7 +31,7 @@ enum RaceStep {
 
 /// In-memory store in which each request's operations wait for the scheduler.
 struct SteppedStore {
-    records: MemoryIssuerStore,
+    records: MemoryRecordStore,
     gates: Mutex<Option<Arc<StepGates>>>,
 }
 
@@ -49,33 +51,50 @@ impl SteppedStore {
 }
 
 #[async_trait]
-impl IssuerStore for SteppedStore {
-    async fn get(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+impl RecordStore for SteppedStore {
+    async fn record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
         self.wait_for_step().await;
-        self.records.get(kind, key).await
+        self.records.record(kind, key, now).await
     }
 
-    async fn list(&self, kind: &str) -> Result<Vec<IssuerRecord>, IssuerStoreError> {
+    async fn records(
+        &self,
+        kind: &str,
+        now: Timestamp,
+    ) -> Result<Vec<(String, StoredRecord)>, StoreError> {
         self.wait_for_step().await;
-        self.records.list(kind).await
+        self.records.records(kind, now).await
     }
 
-    async fn put(
+    async fn put_record(
         &self,
         kind: &str,
         key: &str,
         value: &str,
         expected: Option<u64>,
-        expires_at: Option<u64>,
-    ) -> Result<bool, IssuerStoreError> {
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         self.wait_for_step().await;
-        let write = self.records.put(kind, key, value, expected, expires_at);
-        write.await
+        let store = &self.records;
+        store
+            .put_record(kind, key, value, expected, expires_at, now)
+            .await
     }
 
-    async fn take(&self, kind: &str, key: &str) -> Result<Option<IssuerRecord>, IssuerStoreError> {
+    async fn take_record(
+        &self,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<Option<StoredRecord>, StoreError> {
         self.wait_for_step().await;
-        self.records.take(kind, key).await
+        self.records.take_record(kind, key, now).await
     }
 }
 
@@ -110,10 +129,10 @@ impl RaceFixture {
     async fn new() -> Self {
         let clock = Clock::fixed(super::NOW);
         let store = Arc::new(SteppedStore {
-            records: MemoryIssuerStore::new(clock.clone()),
+            records: MemoryRecordStore::default(),
             gates: Mutex::new(None),
         });
-        let shared: Arc<dyn IssuerStore> = store.clone();
+        let shared: Arc<dyn RecordStore> = store.clone();
         let issuer = open_node(&shared, &clock).await;
         let fixture = IssuerFixture {
             clients: OAuthClients::new(shared.clone(), clock.clone()),

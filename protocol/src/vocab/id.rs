@@ -2,12 +2,7 @@
 //!
 //! Ids may come from peers, so their format is not fixed here.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::{Borrow, Cow};
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use crate::string_newtype;
 
 /// Maximum length of an id in bytes: enough for any id in the field, too short for a payload.
 const MAX_ID_LENGTH: usize = 256;
@@ -48,7 +43,12 @@ fn is_unprintable(character: char) -> bool {
         )
 }
 
-fn check(id_kind: &'static str, text: &str) -> Result<(), InvalidId> {
+/// Returns the check of an id: 1 to 256 bytes, without control or formatting characters.
+fn check(id_kind: &'static str) -> impl Fn(&str) -> Result<(), InvalidId> {
+    move |text| check_text(id_kind, text)
+}
+
+fn check_text(id_kind: &'static str, text: &str) -> Result<(), InvalidId> {
     if text.is_empty() {
         Err(InvalidId::Empty(id_kind))
     } else if text.len() > MAX_ID_LENGTH {
@@ -65,136 +65,40 @@ fn check(id_kind: &'static str, text: &str) -> Result<(), InvalidId> {
     }
 }
 
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident = $what:literal;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// 1 to 256 bytes, without control or formatting characters. Clones share the text.
-        ///
-        /// ```
-        #[doc = concat!("use interzone_protocol::vocab::{InvalidId, ", stringify!($name), "};")]
-        ///
-        #[doc = concat!("let id = ", stringify!($name), "::new(\"x-1\")?;")]
-        /// assert_eq!(id.as_str(), "x-1");
-        #[doc = concat!("assert_eq!(", stringify!($name), "::new(\"\"), Err(InvalidId::Empty(\"", $what, "\")));")]
-        #[doc = concat!("assert!(", stringify!($name), "::new(\"line\\nbreak\").is_err());")]
-        /// # Ok::<(), InvalidId>(())
-        /// ```
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
-
-        impl $name {
-            /// Validates a string.
-            ///
-            /// # Errors
-            /// The string is empty, too long, or has unprintable characters.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
-                let text = text.as_ref();
-                check($what, text)?;
-                Ok(Self(text.into()))
-            }
-
-            /// Validates a shared string and shares it instead of copying.
-            ///
-            /// # Errors
-            /// As [`new`](Self::new).
-            pub fn from_arc(text: &Arc<str>) -> Result<Self, InvalidId> {
-                check($what, text)?;
-                Ok(Self(Arc::clone(text)))
-            }
-
-            /// The id as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({:?})"), &*self.0)
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidId;
-
-            fn from_str(text: &str) -> Result<Self, InvalidId> {
-                Self::new(text)
-            }
-        }
-
-        impl TryFrom<&str> for $name {
-            type Error = InvalidId;
-
-            fn try_from(text: &str) -> Result<Self, InvalidId> {
-                Self::new(text)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = InvalidId;
-
-            fn try_from(text: String) -> Result<Self, InvalidId> {
-                Self::new(text)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = Cow::<str>::deserialize(deserializer)?;
-                Self::new(text).map_err(D::Error::custom)
-            }
-        }
-    )*};
-}
-
-ids! {
+string_newtype! {
     /// Identifies a task.
-    TaskId = "a task id";
+    #[derive(PartialOrd, Ord)]
+    TaskId: InvalidId = check("a task id");
     /// Identifies a conversation that several tasks may belong to.
-    ContextId = "a context id";
+    #[derive(PartialOrd, Ord)]
+    ContextId: InvalidId = check("a context id");
     /// Identifies a message within its task; chosen by the sender.
-    MessageId = "a message id";
+    #[derive(PartialOrd, Ord)]
+    MessageId: InvalidId = check("a message id");
     /// Identifies an artifact within its task.
-    ArtifactId = "an artifact id";
+    #[derive(PartialOrd, Ord)]
+    ArtifactId: InvalidId = check("an artifact id");
     /// Identifies a stream.
-    StreamId = "a stream id";
+    #[derive(PartialOrd, Ord)]
+    StreamId: InvalidId = check("a stream id");
     /// Identifies a subscription to a task or to topics.
-    SubscriptionId = "a subscription id";
+    #[derive(PartialOrd, Ord)]
+    SubscriptionId: InvalidId = check("a subscription id");
     /// Identifies a Cauce session.
-    SessionId = "a session id";
+    #[derive(PartialOrd, Ord)]
+    SessionId: InvalidId = check("a session id");
     /// Identifies a signal or action; chosen by the publisher and not necessarily unique.
-    SignalId = "a signal id";
+    #[derive(PartialOrd, Ord)]
+    SignalId: InvalidId = check("a signal id");
     /// Identifies one delivery to one receiver, the same on each attempt.
-    DeliveryId = "a delivery id";
+    #[derive(PartialOrd, Ord)]
+    DeliveryId: InvalidId = check("a delivery id");
     /// Identifies an agent.
-    AgentId = "an agent id";
+    #[derive(PartialOrd, Ord)]
+    AgentId: InvalidId = check("an agent id");
     /// Identifies an authenticated principal: a client, a user or a node.
-    PrincipalId = "a principal id";
+    #[derive(PartialOrd, Ord)]
+    PrincipalId: InvalidId = check("a principal id");
 }
 
 #[cfg(test)]

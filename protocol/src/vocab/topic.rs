@@ -1,44 +1,41 @@
 //! Topics and the patterns that select them. Subscriptions and fan-out are implemented in the hub.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::{Borrow, Cow};
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use crate::string_newtype;
 
 /// Maximum length of a topic or pattern in bytes.
 const MAX_TOPIC_LENGTH: usize = 255;
 
-/// Subject of published signals: segments of ASCII letters, digits, `-` and `_`, joined by dots;
-/// 1 to 255 bytes; case-sensitive.
-///
-/// ```
-/// use interzone_protocol::vocab::{InvalidTopic, Topic};
-///
-/// let topic = Topic::new("signal.email.received")?;
-/// assert_eq!(topic.segments().count(), 3);
-/// assert!(Topic::new("signal..email").is_err());
-/// assert!(Topic::new("signal.*").is_err());
-/// # Ok::<(), InvalidTopic>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Topic(Arc<str>);
+string_newtype! {
+    /// Subject of published signals: segments of ASCII letters, digits, `-` and `_`, joined by dots;
+    /// 1 to 255 bytes; case-sensitive.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::{InvalidTopic, Topic};
+    ///
+    /// let topic = Topic::new("signal.email.received")?;
+    /// assert_eq!(topic.segments().count(), 3);
+    /// assert!(Topic::new("signal..email").is_err());
+    /// assert!(Topic::new("signal.*").is_err());
+    /// # Ok::<(), InvalidTopic>(())
+    /// ```
+    #[derive(PartialOrd, Ord)]
+    Topic: InvalidTopic = |text: &str| check(text, false);
 
-/// Topic selector of a subscription: a topic in which `*` matches exactly one segment and `**` one or
-/// more, anywhere and any number of times. A wildcard must be a segment of its own.
-///
-/// ```
-/// use interzone_protocol::vocab::{InvalidTopic, Topic, TopicPattern};
-///
-/// let pattern = TopicPattern::new("signal.**.received")?;
-/// assert!(pattern.matches(&Topic::new("signal.email.received")?));
-/// assert!(pattern.matches(&Topic::new("signal.email.work.received")?));
-/// assert!(!pattern.matches(&Topic::new("signal.received")?));
-/// # Ok::<(), InvalidTopic>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicPattern(Arc<str>);
+    /// Topic selector of a subscription: a topic in which `*` matches exactly one segment and `**` one or
+    /// more, anywhere and any number of times. A wildcard must be a segment of its own.
+    ///
+    /// ```
+    /// use interzone_protocol::vocab::{InvalidTopic, Topic, TopicPattern};
+    ///
+    /// let pattern = TopicPattern::new("signal.**.received")?;
+    /// assert!(pattern.matches(&Topic::new("signal.email.received")?));
+    /// assert!(pattern.matches(&Topic::new("signal.email.work.received")?));
+    /// assert!(!pattern.matches(&Topic::new("signal.received")?));
+    /// # Ok::<(), InvalidTopic>(())
+    /// ```
+    #[derive(PartialOrd, Ord)]
+    TopicPattern: InvalidTopic = |text: &str| check(text, true);
+}
 
 /// Reason why a string is not a topic or pattern, with the offset of the offending byte. The error
 /// never repeats the string.
@@ -121,26 +118,16 @@ fn check(text: &str, allow_wildcards: bool) -> Result<(), InvalidTopic> {
 }
 
 impl Topic {
-    /// Validates a topic.
-    ///
-    /// # Errors
-    /// The string is not a topic.
-    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidTopic> {
-        let text = text.as_ref();
-        check(text, false)?;
-        Ok(Self(text.into()))
+    /// Returns the segments between the dots.
+    pub fn segments(&self) -> std::str::Split<'_, char> {
+        self.0.split('.')
     }
 }
 
 impl TopicPattern {
-    /// Validates a pattern.
-    ///
-    /// # Errors
-    /// The string is not a pattern.
-    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidTopic> {
-        let text = text.as_ref();
-        check(text, true)?;
-        Ok(Self(text.into()))
+    /// Returns the segments between the dots.
+    pub fn segments(&self) -> std::str::Split<'_, char> {
+        self.0.split('.')
     }
 
     /// Returns true if the pattern selects the topic.
@@ -178,63 +165,6 @@ impl TopicPattern {
         !self.0.contains('*')
     }
 }
-
-macro_rules! dotted {
-    ($name:ident) => {
-        impl $name {
-            /// The text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-
-            /// The segments between the dots.
-            pub fn segments(&self) -> std::str::Split<'_, char> {
-                self.0.split('.')
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), &*self.0)
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidTopic;
-
-            fn from_str(text: &str) -> Result<Self, InvalidTopic> {
-                Self::new(text)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::new(Cow::<str>::deserialize(deserializer)?).map_err(D::Error::custom)
-            }
-        }
-    };
-}
-
-dotted!(Topic);
-dotted!(TopicPattern);
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 
 use super::connect::{AbortOnDrop, Connector};
 use super::error;
-use super::tx_runner::backoff;
+use super::tx_runner::RETRY_BACKOFF;
 use interzone_hub::Subject;
 use interzone_hub::ports::ChangeHint;
 use interzone_protocol::vocab::SubscriptionId;
@@ -117,7 +117,7 @@ impl ListenLoop {
                 tracing::warn!(%error, "change notifications from other nodes interrupted");
             }
             attempt += 1;
-            sleep(backoff(attempt)).await;
+            sleep(RETRY_BACKOFF.equal_jitter(attempt)).await;
         }
     }
 

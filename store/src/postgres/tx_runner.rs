@@ -11,6 +11,7 @@ use super::error::{self, PgError};
 use super::options::PostgresOptions;
 use super::pipeline::prepare;
 use deadpool_postgres::{Object, Pool};
+use interzone_backoff::Backoff;
 use interzone_hub::BlobId;
 use interzone_hub::ports::StoreError;
 use std::hash::{BuildHasher, RandomState};
@@ -24,6 +25,10 @@ use tokio_postgres::types::ToSql;
 
 /// Maximum attempts of a call that hit a conflict or lost its connection.
 const MAX_ATTEMPTS: u32 = 8;
+
+/// Delays between attempts, by the number of the last attempt, counted from 1. Used with equal jitter.
+pub(super) const RETRY_BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(20), Duration::from_millis(2_560));
 
 /// Body of a transaction attempt; it begins the transaction and does not end it.
 pub(super) type TxBody<'e, T> =
@@ -104,7 +109,7 @@ impl TxRunner {
                 Err(_) => return Err(timeout_error()),
             }
             drop((client, connection));
-            sleep(backoff(attempt)).await;
+            sleep(RETRY_BACKOFF.equal_jitter(attempt)).await;
         }
     }
 
@@ -127,7 +132,7 @@ impl TxRunner {
             if is_exhausted || !error::is_retryable(&error) {
                 return Err(error::to_store_error(&error));
             }
-            sleep(backoff(attempt)).await;
+            sleep(RETRY_BACKOFF.equal_jitter(attempt)).await;
         }
     }
 
@@ -182,7 +187,7 @@ impl TxRunner {
             match self.read_commit_marker(marker).await {
                 Ok(committed) => return Ok(committed),
                 Err(error) if error.is_transient() && Instant::now() < deadline => {
-                    sleep(backoff(attempt.min(6))).await;
+                    sleep(RETRY_BACKOFF.equal_jitter(attempt.min(6))).await;
                 }
                 Err(error) => {
                     tracing::error!(
@@ -241,7 +246,7 @@ impl TxRunner {
                     }
                 }
             }
-            sleep(backoff(attempt)).await;
+            sleep(RETRY_BACKOFF.equal_jitter(attempt)).await;
         }
     }
 
@@ -289,13 +294,7 @@ async fn commit_with_marker(client: &Object, marker: &str) -> Result<(), tokio_p
     committed
 }
 
-/// Exponential backoff with jitter before attempt number `attempt + 1`: doubling, half of it random.
-pub(super) fn backoff(attempt: u32) -> Duration {
-    let max_millis = 20_u64.saturating_mul(1 << attempt.min(7));
-    Duration::from_millis(max_millis / 2 + random() % (max_millis / 2))
-}
-
-/// Sixty-four random bits, sufficient for ids and jitter.
+/// Sixty-four random bits, sufficient for ids.
 fn random() -> u64 {
     RandomState::new().hash_one(0_u8)
 }

@@ -1,23 +1,23 @@
 //! Retries for a bounded time, with exponential backoff.
 
+use interzone_backoff::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// First delay; each one is twice as long as the previous, up to the maximum.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(5);
-const MAX_BACKOFF: Duration = Duration::from_millis(200);
+/// Delays between attempts to get a lock.
+const LOCK_BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
 
 /// Backoff state of one operation that is retried.
 pub(super) struct RetryBackoff {
     deadline: Instant,
-    delay: Duration,
+    retries: u32,
 }
 
 impl RetryBackoff {
     pub(super) fn new(limit: Duration) -> Self {
         Self {
             deadline: Instant::now() + limit,
-            delay: INITIAL_BACKOFF,
+            retries: 0,
         }
     }
 
@@ -27,8 +27,8 @@ impl RetryBackoff {
         if remaining.is_zero() {
             return false;
         }
-        tokio::time::sleep(self.delay.min(remaining)).await;
-        self.delay = self.delay.saturating_mul(2).min(MAX_BACKOFF);
+        tokio::time::sleep(LOCK_BACKOFF.delay(self.retries).min(remaining)).await;
+        self.retries = self.retries.saturating_add(1);
         true
     }
 }

@@ -22,13 +22,13 @@ use interzone_execution::agents::DemoAgent;
 use interzone_execution::console::{CHANGE_SCOPE, CONTENT_SCOPE, Console, ConsoleOptions, SignIn};
 use interzone_execution::request_log::{RequestLog, RequestLogScope};
 use interzone_execution::{ExecutionOptions, ExecutionState, OPERATE_SCOPE, OperatorInfo, router};
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
     Caller, Hub, Limits, NewTask, RandomIds, Registry, Run, SystemClock, Task, Turn, TurnOutcome,
     TurnStart,
 };
 use interzone_issuer::{
-    Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients, OAuthUsers,
-    ScopeDefinition as IssuerScope,
+    Issuer, IssuerOptions, NewOAuthClient, OAuthClients, OAuthUsers, ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -107,7 +107,7 @@ impl ConsoleFixture {
             Limits::default(),
         );
         let clock = EdgeClock::system();
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let scopes = [OPERATE_SCOPE, CONTENT_SCOPE, CHANGE_SCOPE, "acp:tasks:read"];
         let scopes = scopes.map(|name| IssuerScope::new(name, ""));
         let options = IssuerOptions::new(URL, vec![URL.to_owned()], scopes.to_vec());

@@ -12,6 +12,7 @@ mod two_nodes;
 
 use fake_agent::FakeAgent;
 use interzone_client::Client;
+use interzone_delivery::WorkerGroup;
 use interzone_edge::audit::Audit;
 use interzone_edge::limits::HttpLimits;
 use interzone_edge::listener::Listener;
@@ -26,7 +27,7 @@ use interzone_verification::intake::QuestionRules;
 use interzone_verification::policy::Policy;
 use interzone_verification::slack::api::Slack;
 use interzone_verification::slack::tokens::{BotToken, SlackTokenOptions, SlackTokens};
-use interzone_verification::workers::{WorkerOptions, Workers};
+use interzone_verification::workers::{WorkerOptions, start_workers};
 use interzone_verification::{
     AskOptions, GateOptions, ReplyOptions, VerificationOptions, VerificationState, router,
 };
@@ -77,7 +78,7 @@ impl Default for VerificationSetup {
 struct VerificationNode {
     zone: VerificationState,
     hub: Hub,
-    workers: Workers,
+    workers: WorkerGroup,
     url: String,
     stop: CancellationToken,
     serving: JoinHandle<()>,
@@ -211,7 +212,7 @@ impl VerificationFixture {
         let listener = Listener::bind_plain(address, setup.limits.clone(), metrics).await;
         let listener = listener.unwrap();
         let url = format!("http://{}", listener.local_addr());
-        let workers = Workers::start(&zone, &setup.workers, &CancellationToken::new());
+        let workers = start_workers(&zone, &setup.workers, &CancellationToken::new());
         let serving = listener.serve(router(zone.clone()), stop.clone(), Duration::ZERO);
         let serving = tokio::spawn(serving);
         VerificationNode {

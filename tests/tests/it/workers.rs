@@ -11,7 +11,8 @@ mod runs;
 mod shutdown;
 mod slot_shares;
 
-use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
+use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Caller, Clock, EventBody, Hub, HubError, Limits, NewTask,
     OutboxEntry, RandomIds, Registry, Subject, SystemClock, Task, Turn, TurnOutcome, TurnOutput,
@@ -139,7 +140,7 @@ struct RejectingDeliveryHandler;
 
 #[async_trait::async_trait]
 impl DeliveryHandler for RejectingDeliveryHandler {
-    async fn deliver(&self, _: &Hub, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+    async fn deliver(&self, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         panic!("no delivery is expected");
     }
 }

@@ -27,13 +27,13 @@ use interzone_edge::tls::{TrustRoots, install_provider};
 use interzone_execution::{
     ExecutionOptions, ExecutionState, OPERATE_SCOPE, OperatorInfo, in_process, router,
 };
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, Limits, RandomIds, Registry, Run, SystemClock, Turn,
     TurnOutcome, TurnOutput, TurnStart,
 };
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_jsonrpc::ErrorCode;
 use interzone_protocol::acp::Scope;
@@ -145,7 +145,7 @@ impl ZoneFixture {
             setup.hub,
         );
         let clock = EdgeClock::fixed(EdgeClock::system().unix());
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let mut scopes: Vec<_> = Scope::ALL.map(|scope| scope.name()).to_vec();
         scopes.push(OPERATE_SCOPE);
         let scopes = scopes.into_iter().map(|name| IssuerScope::new(name, ""));

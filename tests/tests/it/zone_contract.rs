@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, StatusCode};
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
@@ -24,15 +25,15 @@ use interzone_edge::tls::{TrustRoots, install_provider};
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::attachments::AttachmentLoader;
 use interzone_execution::files::{FileReader, FileRules, InputRules};
-use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
+use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, router};
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
     Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry,
     SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::{AgentId, Message};
@@ -139,7 +140,7 @@ struct NoDeliveryHandler;
 
 #[async_trait::async_trait]
 impl DeliveryHandler for NoDeliveryHandler {
-    async fn deliver(&self, _: &Hub, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+    async fn deliver(&self, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         panic!("no delivery is expected");
     }
 }
@@ -210,7 +211,7 @@ impl ZoneFixture {
             stop.clone(),
         );
         let clock = EdgeClock::fixed(EdgeClock::system().unix());
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let scopes = Scope::ALL.map(|scope| IssuerScope::new(scope.name(), ""));
         let options = IssuerOptions {
             clock: clock.clone(),

@@ -15,21 +15,25 @@ use crate::tree::{Finding, root};
 pub(crate) type DependencyTable<'a> = &'a [(&'a str, &'a [&'a str])];
 
 pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
+    ("backoff", &[]),
     ("options", &[]),
     ("jsonrpc", &[]),
     ("protocol", &["jsonrpc"]),
-    ("hub", &["options", "protocol::vocab"]),
-    ("store", &["hub", "options", "protocol::vocab"]),
-    ("edge", &["options"]),
-    ("issuer", &["edge"]),
-    ("client", &["jsonrpc", "protocol"]),
+    ("hub", &["backoff", "options", "protocol::vocab"]),
+    ("store", &["backoff", "options", "hub", "protocol::vocab"]),
+    ("edge", &["backoff", "options"]),
+    ("issuer", &["hub", "edge", "protocol::vocab"]),
+    ("client", &["backoff", "jsonrpc", "protocol"]),
+    ("delivery", &["backoff", "hub"]),
     (
         "execution",
-        &["options", "jsonrpc", "protocol", "hub", "edge", "issuer", "client"],
+        &[
+            "backoff", "options", "jsonrpc", "protocol", "hub", "edge", "issuer", "client", "delivery",
+        ],
     ),
     (
         "verification",
-        &["options", "protocol", "hub", "edge", "client"],
+        &["backoff", "options", "protocol", "hub", "edge", "client", "delivery"],
     ),
     ("playground", &["edge"]),
     ("cli", EVERY_LIBRARY),
@@ -40,6 +44,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
 
 const EVERY_LIBRARY: &[&str] = &[
     "options",
+    "backoff",
     "jsonrpc",
     "protocol",
     "hub",
@@ -47,6 +52,7 @@ const EVERY_LIBRARY: &[&str] = &[
     "edge",
     "issuer",
     "client",
+    "delivery",
     "execution",
     "verification",
     "playground",

@@ -1,6 +1,6 @@
 //! One `execute_task` call: the request, its progress and its outcome.
 
-use super::budget::MIN_ATTEMPT_TIMEOUT;
+use super::MIN_ATTEMPT_TIMEOUT;
 use super::state_store::FrozenRequest;
 use super::{AskAttempt, AskStateStore, RetryLater};
 use crate::context::mentions;

@@ -4,8 +4,9 @@
 use super::BackgroundJobHandler;
 use crate::ask::AskStateStore;
 use crate::intake::StopRequest;
-use crate::reply::{self, PostOutcome};
+use crate::reply;
 use crate::texts::UserPhrase;
+use interzone_delivery::DeliveryOutcome;
 use interzone_hub::HubError;
 use interzone_protocol::zone::{ErrorReason, TaskIdParams};
 
@@ -16,11 +17,11 @@ enum StopOutcome {
     /// Not stopped, with the reason for the user.
     NotStopped(UserPhrase),
     /// Not decided; this is the delivery outcome.
-    Undecided(PostOutcome),
+    Undecided(DeliveryOutcome),
 }
 
 impl BackgroundJobHandler {
-    pub(super) async fn stop(&self, stop: &StopRequest) -> Result<PostOutcome, HubError> {
+    pub(super) async fn stop(&self, stop: &StopRequest) -> Result<DeliveryOutcome, HubError> {
         let reason = match self.cancel(stop).await? {
             StopOutcome::Stopped => None,
             StopOutcome::NotStopped(reason) => Some(reason),
@@ -34,7 +35,7 @@ impl BackgroundJobHandler {
         }
         match reason {
             Some(reason) => self.notify_user(stop, reason).await,
-            None => Ok(PostOutcome::Delivered),
+            None => Ok(DeliveryOutcome::Delivered),
         }
     }
 
@@ -71,15 +72,13 @@ impl BackgroundJobHandler {
         let result = client.cancel_task(&TaskIdParams { task_id }).await;
         Ok(match result {
             Ok(_) => StopOutcome::Stopped,
-            Err(error) if error.is_retryable() => StopOutcome::Undecided(PostOutcome::Retry {
+            Err(error) if error.is_retryable() => StopOutcome::Undecided(DeliveryOutcome::Retry {
                 reason: error.to_string(),
-                delay: error.retry_after(),
+                retry_after: error.retry_after(),
             }),
             Err(error) => match error.reason() {
                 ErrorReason::TaskFinished | ErrorReason::TaskNotFound => finished,
-                _ => StopOutcome::Undecided(PostOutcome::Failed {
-                    reason: error.to_string(),
-                }),
+                _ => StopOutcome::Undecided(DeliveryOutcome::failed(error)),
             },
         })
     }
@@ -89,10 +88,10 @@ impl BackgroundJobHandler {
         &self,
         stop: &StopRequest,
         reason: UserPhrase,
-    ) -> Result<PostOutcome, HubError> {
+    ) -> Result<DeliveryOutcome, HubError> {
         let zone = &self.0.0;
         let Some(user) = &stop.user else {
-            return Ok(PostOutcome::Delivered);
+            return Ok(DeliveryOutcome::Delivered);
         };
         let installation = zone
             .tokens
@@ -100,13 +99,8 @@ impl BackgroundJobHandler {
         let installation = match installation.await {
             Ok(Some(at)) => at,
             // Without a token no message can be posted.
-            Ok(None) => return Ok(PostOutcome::Delivered),
-            Err(error) => {
-                return Ok(PostOutcome::Retry {
-                    reason: error.to_string(),
-                    delay: None,
-                });
-            }
+            Ok(None) => return Ok(DeliveryOutcome::Delivered),
+            Err(error) => return Ok(DeliveryOutcome::retry(error)),
         };
         let slack_user = zone
             .gates
@@ -121,11 +115,9 @@ impl BackgroundJobHandler {
         match reply::plan_stop_notice(stop, user, language, reason) {
             Ok(entry) => {
                 zone.hub.enqueue(vec![entry]).await?;
-                Ok(PostOutcome::Delivered)
+                Ok(DeliveryOutcome::Delivered)
             }
-            Err(error) => Ok(PostOutcome::Failed {
-                reason: error.to_string(),
-            }),
+            Err(error) => Ok(DeliveryOutcome::failed(error)),
         }
     }
 }

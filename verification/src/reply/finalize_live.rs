@@ -2,12 +2,13 @@
 
 use super::live::LiveReplyRecord;
 use super::outbox_payload::{LiveReplyState, PostedAs};
-use super::poster::{PostContext, PostOutcome};
+use super::poster::PostContext;
 use super::thread_scan::PostedMessages;
 use super::{blocks, post_message};
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::StopStream;
 use crate::slack::ids::Ts;
+use interzone_delivery::DeliveryOutcome;
 
 /// Replaces the live reply's message with the final text.
 pub(super) async fn finalize_live(
@@ -15,13 +16,13 @@ pub(super) async fn finalize_live(
     text: &str,
     feedback: bool,
     live_state: &LiveReplyState,
-) -> PostOutcome {
+) -> DeliveryOutcome {
     if let PostedAs::Stream { ts, is_exact: true } = &live_state.posted_as
         && !ctx.is_retry
         && let Some(remainder) = remainder(text, &live_state.accepted_text)
     {
         match stop_stream_with(ctx, ts, remainder, feedback).await {
-            Ok(()) => return PostOutcome::Delivered,
+            Ok(()) => return DeliveryOutcome::Delivered,
             // In both cases the next attempt handles it.
             Err(error) if error.is_retryable() || error.is_unknown_code() => {
                 return ctx.classify(&error);
@@ -51,7 +52,7 @@ pub(super) async fn finalize_live(
         }
     }
     match post_message::edit_message(ctx, &ts, ctx.key, text, feedback).await {
-        Ok(()) => PostOutcome::Delivered,
+        Ok(()) => DeliveryOutcome::Delivered,
         // The message was deleted or can no longer be edited; the answer must be posted all the same.
         Err(error) if is_gone(&error) => post_message::post_message(ctx, text, feedback).await,
         Err(error) if post_message::is_too_long(&error) => {
@@ -77,7 +78,7 @@ fn remainder<'a>(text: &'a str, accepted_text: &str) -> Option<&'a str> {
 async fn find_message(
     ctx: &PostContext<'_>,
     posted_as: &PostedAs,
-) -> Result<Option<(Ts, bool)>, PostOutcome> {
+) -> Result<Option<(Ts, bool)>, DeliveryOutcome> {
     match posted_as {
         PostedAs::Stream { ts, .. } => return Ok(Some((ts.clone(), true))),
         PostedAs::Post { ts } => return Ok(Some((ts.clone(), false))),
@@ -86,7 +87,7 @@ async fn find_message(
     }
     let (service, location) = (ctx.service, &ctx.action.location);
     let record = LiveReplyRecord::load(&*service.store, &location.question).await;
-    if let Some(LiveReplyRecord::Posted { ts, streams }) = record.map_err(PostOutcome::retry)? {
+    if let Some(LiveReplyRecord::Posted { ts, streams }) = record.map_err(DeliveryOutcome::retry)? {
         return Ok(Some((ts, streams)));
     }
     let posted = PostedMessages::load(service, ctx.installation, location).await;
@@ -96,13 +97,13 @@ async fn find_message(
     }
     if ctx.installation.bot_user.is_none() && ctx.installation.bot_id.is_none() && ctx.is_early {
         // Our own messages cannot be identified yet, and a missed one would lead to a duplicate.
-        return Err(PostOutcome::retry(
+        return Err(DeliveryOutcome::retry(
             "slack has not returned the bot identity yet",
         ));
     }
     for ts in posted.own_without_key(ctx.installation, location) {
         let owner = LiveReplyRecord::find_question(&*service.store, &location.channel, &ts).await;
-        let whose = owner.map_err(PostOutcome::retry)?;
+        let whose = owner.map_err(DeliveryOutcome::retry)?;
         if whose.is_none_or(|whose| whose == location.question) {
             // No other question started it, so it is the one whose response was lost.
             return Ok(Some((ts, true)));

@@ -5,24 +5,24 @@
 //! updates that Slack rejects are included in a later one, or in the final message.
 
 mod record;
-mod stop_button;
 mod streamer;
 
 pub(super) use record::LiveReplyRecord;
 pub(super) use streamer::UpdateInterval;
 
-use super::ReplyService;
+use super::actions::RECEIVED_REACTION;
 use super::features::SlackFeature;
 use super::markdown::escape_mentions;
 use super::outbox_payload::{LiveReplyState, ReplyLocation};
-use super::reaction::RECEIVED_REACTION;
+use super::{ReplyService, blocks};
 use crate::question::{ConversationKind, Question};
+use crate::slack::api::chat::PostEphemeral;
 use crate::slack::ids::{TeamId, UserId};
 use crate::slack::tokens::Installation;
 use crate::texts::{Language, UserPhrase, phrase_text};
 use crate::unicode_hygiene::{is_invisible, strip_bidi_and_control};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -262,6 +262,42 @@ impl LiveReplyTask {
             {
                 return;
             }
+        }
+    }
+
+    /// Offers a stop button for a slow answer. An edited message carries the button itself. Blocks cannot be removed from
+    /// a streaming message, so there the button is sent once, as an ephemeral message to the asker. It disappears when it
+    /// is pressed or the page is reloaded: Slack has no API to delete ephemeral messages.
+    async fn offer_stop_button(&self, mut progress: watch::Receiver<LiveProgress>) {
+        if !self.service.options.live {
+            return;
+        }
+        let started = progress
+            .wait_for(|progress| progress.task_started || progress.is_finished)
+            .await;
+        if started.map_or(true, |progress| progress.is_finished) {
+            return;
+        }
+        tokio::select! {
+            () = wait_for_finish(&mut progress) => return,
+            () = sleep(self.service.options.stop_button_delay) => {}
+        }
+        if self.has_button.load(Ordering::Relaxed) {
+            return;
+        }
+        let blocks = blocks::stop_offer_blocks(&self.location.question, self.language);
+        // A thread without replies is not open in the client.
+        let use_thread = self.in_thread || self.is_visible.load(Ordering::Relaxed);
+        let offer = PostEphemeral {
+            channel: &self.location.channel,
+            user: &self.user,
+            thread: use_thread.then_some(&self.location.thread),
+            text: phrase_text(self.language, UserPhrase::StopHint),
+            blocks: Some(&blocks),
+        };
+        let slack = self.service.slack.fail_fast();
+        if let Err(error) = slack.chat_post_ephemeral(&self.installation, &offer).await {
+            tracing::debug!(%error, "could not offer stop button");
         }
     }
 }

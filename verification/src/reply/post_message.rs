@@ -2,28 +2,33 @@
 
 use super::blocks;
 use super::markdown::mrkdwn;
-use super::poster::{PostContext, PostOutcome};
+use super::poster::PostContext;
 use super::split::split;
 use super::thread_scan::PostedMessages;
 use crate::slack::api::SlackError;
 use crate::slack::api::chat::{PostMessage, UpdateMessage};
 use crate::slack::ids::Ts;
+use interzone_delivery::DeliveryOutcome;
 use serde_json::Value;
 
 /// Maximum number of characters per part of a message that Slack rejected as too long.
 const MAX_PART_CHARS: usize = 3_500;
 
 /// Posts a text, unless it was posted already.
-pub(super) async fn post_message(ctx: &PostContext<'_>, text: &str, feedback: bool) -> PostOutcome {
+pub(super) async fn post_message(
+    ctx: &PostContext<'_>,
+    text: &str,
+    feedback: bool,
+) -> DeliveryOutcome {
     let posted = match load_posted(ctx).await {
         Ok(stands) => stands,
         Err(error) => return ctx.classify(&error),
     };
     if posted.find_by_key(ctx.key).is_some() {
-        return PostOutcome::Delivered;
+        return DeliveryOutcome::Delivered;
     }
     match send_message(ctx, ctx.key, text, feedback).await {
-        Ok(()) => PostOutcome::Delivered,
+        Ok(()) => DeliveryOutcome::Delivered,
         Err(error) if is_too_long(&error) => {
             post_in_parts(ctx, None, text, feedback, &posted).await
         }
@@ -47,7 +52,7 @@ pub(super) async fn post_in_parts(
     text: &str,
     feedback: bool,
     posted: &PostedMessages,
-) -> PostOutcome {
+) -> DeliveryOutcome {
     let parts = split(text, MAX_PART_CHARS);
     let last = parts.len().saturating_sub(1);
     for (index, part) in parts.iter().enumerate() {
@@ -62,7 +67,7 @@ pub(super) async fn post_in_parts(
             return ctx.classify(&error);
         }
     }
-    PostOutcome::Delivered
+    DeliveryOutcome::Delivered
 }
 
 /// Sends a new message.

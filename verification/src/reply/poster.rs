@@ -4,57 +4,13 @@
 use super::ReplyService;
 use super::outbox_payload::{ActionKind, SlackAction};
 use super::plan::ReplyPlan;
-use super::{ephemeral, finalize_live, post_message, reaction, upload_file};
+use super::{actions, finalize_live, post_message, upload_file};
 use crate::slack::api::SlackError;
 use crate::texts;
-use interzone_hub::OutboxEntry;
+use async_trait::async_trait;
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
+use interzone_hub::{HubError, OutboxEntry};
 use std::time::Duration;
-
-/// Outcome of a delivery attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PostOutcome {
-    /// Delivered to Slack.
-    Delivered,
-    /// Failed temporarily.
-    Retry {
-        /// Reason for the operator, without message content.
-        reason: String,
-        /// Minimum delay before the next attempt.
-        delay: Option<Duration>,
-    },
-    /// Failed permanently.
-    Failed {
-        /// Reason for the operator, without message content.
-        reason: String,
-    },
-}
-
-impl PostOutcome {
-    pub(super) fn retry(reason: impl ToString) -> Self {
-        Self::Retry {
-            reason: reason.to_string(),
-            delay: None,
-        }
-    }
-
-    pub(super) fn failed(reason: impl ToString) -> Self {
-        Self::Failed {
-            reason: reason.to_string(),
-        }
-    }
-
-    /// Classifies a Slack error.
-    pub(super) fn from_slack_error(error: &SlackError) -> Self {
-        if error.is_retryable_after_refresh() {
-            Self::Retry {
-                reason: error.to_string(),
-                delay: error.retry_after(),
-            }
-        } else {
-            Self::failed(error)
-        }
-    }
-}
 
 /// Number of attempts below which an attempt counts as early and may wait for optional information.
 const EARLY_ATTEMPTS: u32 = 8;
@@ -74,16 +30,7 @@ impl PostHandler {
         Self { service }
     }
 
-    /// Delivers one entry. Cancellation-safe; the same entry may be delivered again with the next attempt number.
-    pub async fn deliver(&self, entry: &OutboxEntry) -> PostOutcome {
-        let action: SlackAction = match entry.payload.decode() {
-            Ok(effect) => effect,
-            Err(_) => {
-                return PostOutcome::failed(
-                    "payload cannot be decoded: written by another version",
-                );
-            }
-        };
+    async fn attempt(&self, entry: &OutboxEntry, action: &SlackAction) -> DeliveryOutcome {
         let location = &action.location;
         let lookup = self
             .service
@@ -91,18 +38,18 @@ impl PostHandler {
             .installation(&location.team, location.enterprise.as_ref());
         let installation = match lookup.await {
             Ok(Some(at)) => at,
-            Ok(None) => return PostOutcome::failed("no token for the workspace"),
-            Err(reason) => return PostOutcome::retry(reason),
+            Ok(None) => return DeliveryOutcome::failed("no token for the workspace"),
+            Err(reason) => return DeliveryOutcome::retry(reason),
         };
         let ctx = PostContext {
             service: &self.service,
             installation: &installation,
-            action: &action,
+            action,
             key: &entry.key,
             is_retry: entry.attempt > 1,
             is_early: entry.attempt < EARLY_ATTEMPTS,
         };
-        let outcome = match &action.kind {
+        match &action.kind {
             ActionKind::Post { text, feedback } => {
                 post_message::post_message(&ctx, text, *feedback).await
             }
@@ -116,31 +63,13 @@ impl PostHandler {
                 artifact,
                 name,
             } => upload_file::upload_file(&ctx, task, artifact, name).await,
-            ActionKind::React { ending } => reaction::react(&ctx, *ending).await,
+            ActionKind::React { ending } => actions::react(&ctx, *ending).await,
             ActionKind::Ephemeral {
                 user,
                 text,
                 in_thread,
                 is_direct_message: alone,
-            } => ephemeral::post_ephemeral(&ctx, user, text, *in_thread, *alone).await,
-        };
-        match &outcome {
-            PostOutcome::Failed { reason: why } => self
-                .post_apology(&action, &entry.key, why)
-                .await
-                .unwrap_or(outcome),
-            _ => outcome,
-        }
-    }
-
-    /// Handles a dead-lettered entry. For a file, a notice is posted in the thread.
-    pub async fn on_dead_letter(&self, entry: &OutboxEntry, reason: &str) {
-        self.record_undelivered(entry).await;
-        if let Ok(effect) = entry.payload.decode::<SlackAction>()
-            && let Some(PostOutcome::Retry { reason: why, .. }) =
-                self.post_apology(&effect, &entry.key, reason).await
-        {
-            tracing::warn!(id = %entry.id, reason = why, "failed to post file notice");
+            } => actions::post_ephemeral(&ctx, user, text, *in_thread, *alone).await,
         }
     }
 
@@ -174,7 +103,7 @@ impl PostHandler {
         action: &SlackAction,
         key: &str,
         reason: &str,
-    ) -> Option<PostOutcome> {
+    ) -> Option<DeliveryOutcome> {
         let ActionKind::File { name, .. } = &action.kind else {
             return None;
         };
@@ -194,10 +123,52 @@ impl PostHandler {
         match entry {
             Ok(entry) => match self.service.store.enqueue(vec![entry]).await {
                 Ok(()) => None,
-                Err(error) => Some(PostOutcome::retry(error)),
+                Err(error) => Some(DeliveryOutcome::retry(error)),
             },
-            Err(error) => Some(PostOutcome::retry(error)),
+            Err(error) => Some(DeliveryOutcome::retry(error)),
         }
+    }
+}
+
+#[async_trait]
+impl DeliveryHandler for PostHandler {
+    /// Cancellation-safe; the same entry may be delivered again with the next attempt number.
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+        let Ok(action) = entry.payload.decode::<SlackAction>() else {
+            let reason = "payload cannot be decoded: written by another version";
+            return Ok(DeliveryOutcome::failed(reason));
+        };
+        let outcome = self.attempt(entry, &action).await;
+        Ok(match &outcome {
+            DeliveryOutcome::Failed { reason } => self
+                .post_apology(&action, &entry.key, reason)
+                .await
+                .unwrap_or(outcome),
+            _ => outcome,
+        })
+    }
+
+    /// Posts a notice in the thread if a file could not be posted.
+    async fn on_dead_letter(&self, entry: &OutboxEntry, reason: &str) {
+        self.record_undelivered(entry).await;
+        if let Ok(effect) = entry.payload.decode::<SlackAction>()
+            && let Some(DeliveryOutcome::Retry { reason: why, .. }) =
+                self.post_apology(&effect, &entry.key, reason).await
+        {
+            tracing::warn!(id = %entry.id, reason = why, "failed to post file notice");
+        }
+    }
+}
+
+/// Classifies a Slack error.
+pub(super) fn classify_slack_error(error: &SlackError) -> DeliveryOutcome {
+    if error.is_retryable_after_refresh() {
+        DeliveryOutcome::Retry {
+            reason: error.to_string(),
+            retry_after: error.retry_after(),
+        }
+    } else {
+        DeliveryOutcome::failed(error)
     }
 }
 
@@ -217,11 +188,11 @@ pub(super) struct PostContext<'a> {
 impl PostContext<'_> {
     /// Classifies a Slack error. An unknown code may be permanent, and retrying it would block the entries behind it
     /// in the thread for an hour; so it counts as permanent after a few attempts.
-    pub(super) fn classify(&self, error: &SlackError) -> PostOutcome {
+    pub(super) fn classify(&self, error: &SlackError) -> DeliveryOutcome {
         if error.is_unknown_code() && self.is_early {
-            PostOutcome::retry(error)
+            DeliveryOutcome::retry(error)
         } else {
-            PostOutcome::from_slack_error(error)
+            classify_slack_error(error)
         }
     }
 }

@@ -6,7 +6,6 @@ pub(super) use fake_thread::{FakeThread, SlackFault};
 
 use super::live::UpdateInterval;
 use super::ports::{ReplyStore, TokenProvider};
-use super::poster::PostOutcome;
 use super::{ReplyOptions, ReplyService};
 use crate::question::{ConversationKind, Question};
 use crate::slack::api::Slack;
@@ -17,6 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use interzone_client::{Client, InProcess};
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::tls::TrustRoots;
 use interzone_hub::{HubError, NewOutboxEntry, OutboxEntry};
 use interzone_protocol::vocab::{DeliveryId, Timestamp};
@@ -206,13 +206,17 @@ impl ReplyFixture {
     }
 
     /// Delivers one entry, with retries, until it is delivered or has failed permanently.
-    pub(super) async fn deliver(&self, entry: &NewOutboxEntry) -> PostOutcome {
+    pub(super) async fn deliver(&self, entry: &NewOutboxEntry) -> DeliveryOutcome {
         let mut attempt = 1;
         loop {
             let entry = outbox_entry(entry, attempt);
             let handler = self.service.post_handler();
-            match self.run_or_crash(handler.deliver(&entry)).await {
-                None | Some(PostOutcome::Retry { .. }) => attempt += 1,
+            match self
+                .run_or_crash(handler.deliver(&entry))
+                .await
+                .map(Result::unwrap)
+            {
+                None | Some(DeliveryOutcome::Retry { .. }) => attempt += 1,
                 Some(outcome) => return outcome,
             }
             assert!(attempt < 10, "too many attempts");
@@ -224,7 +228,7 @@ impl ReplyFixture {
         for entry in entries {
             assert_eq!(
                 self.deliver(&entry).await,
-                PostOutcome::Delivered,
+                DeliveryOutcome::Delivered,
                 "{}",
                 entry.key
             );

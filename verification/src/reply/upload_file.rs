@@ -1,7 +1,7 @@
 //! Posts a generated file to Slack in three API calls. The bytes are fetched from the Execution Zone.
 
 use super::RECORD_TTL;
-use super::poster::{PostContext, PostOutcome};
+use super::poster::PostContext;
 use super::thread_scan::PostedMessages;
 use crate::slack::api::SlackError;
 use crate::slack::ids::FileId;
@@ -9,6 +9,7 @@ use crate::unicode_hygiene::strip_bidi_and_control;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use interzone_delivery::DeliveryOutcome;
 use interzone_protocol::zone::{ArtifactPart, ExecuteResult, TaskIdParams, TaskOutcome};
 
 /// Record kind of uploaded files.
@@ -23,11 +24,11 @@ pub(super) async fn upload_file(
     task: &str,
     artifact: &str,
     name: &str,
-) -> PostOutcome {
+) -> DeliveryOutcome {
     let name = sanitize_name(name);
     if ctx.is_retry {
         match share_earlier_upload(ctx, &name).await {
-            Ok(true) => return PostOutcome::Delivered,
+            Ok(true) => return DeliveryOutcome::Delivered,
             Ok(false) => {}
             Err(outcome) => return outcome,
         }
@@ -46,18 +47,18 @@ pub(super) async fn upload_file(
         .put(UPLOAD_RECORD_KIND, ctx.key, id.as_str(), RECORD_TTL)
         .await
     {
-        return PostOutcome::retry(error);
+        return DeliveryOutcome::retry(error);
     }
     match share(ctx, &id, &name).await {
-        Ok(()) => PostOutcome::Delivered,
+        Ok(()) => DeliveryOutcome::Delivered,
         Err(error) => ctx.classify(&error),
     }
 }
 
 /// Returns true if the file of an earlier attempt is shared, or could be shared now.
-async fn share_earlier_upload(ctx: &PostContext<'_>, name: &str) -> Result<bool, PostOutcome> {
+async fn share_earlier_upload(ctx: &PostContext<'_>, name: &str) -> Result<bool, DeliveryOutcome> {
     let record = ctx.service.store.get(UPLOAD_RECORD_KIND, ctx.key).await;
-    let Some(id) = record.map_err(PostOutcome::retry)? else {
+    let Some(id) = record.map_err(DeliveryOutcome::retry)? else {
         return Ok(false);
     };
     let Ok(id) = FileId::new(&id) else {
@@ -79,26 +80,28 @@ async fn fetch_bytes(
     ctx: &PostContext<'_>,
     task: &str,
     artifact: &str,
-) -> Result<Bytes, PostOutcome> {
+) -> Result<Bytes, DeliveryOutcome> {
     let params = TaskIdParams {
         task_id: task.to_owned(),
     };
     let result = match ctx.service.client.get_task_result(&params).await {
         Ok(TaskOutcome::Done(result)) => result,
-        Ok(TaskOutcome::Running(_)) => return Err(PostOutcome::retry("the task is still running")),
-        Ok(TaskOutcome::Failed(_)) => return Err(PostOutcome::failed("the task failed")),
+        Ok(TaskOutcome::Running(_)) => {
+            return Err(DeliveryOutcome::retry("the task is still running"));
+        }
+        Ok(TaskOutcome::Failed(_)) => return Err(DeliveryOutcome::failed("the task failed")),
         Err(error) if error.is_retryable() => {
-            return Err(PostOutcome::Retry {
+            return Err(DeliveryOutcome::Retry {
                 reason: error.to_string(),
-                delay: error.retry_after(),
+                retry_after: error.retry_after(),
             });
         }
-        Err(error) => return Err(PostOutcome::failed(error)),
+        Err(error) => return Err(DeliveryOutcome::failed(error)),
     };
     let content = file_content(&result, artifact);
-    let content = content.ok_or_else(|| PostOutcome::failed("the result has no such file"))?;
+    let content = content.ok_or_else(|| DeliveryOutcome::failed("the result has no such file"))?;
     let bytes = STANDARD.decode(content);
-    let bytes = bytes.map_err(|_| PostOutcome::failed("the file is not base64"))?;
+    let bytes = bytes.map_err(|_| DeliveryOutcome::failed("the file is not base64"))?;
     Ok(bytes.into())
 }
 

@@ -1,8 +1,6 @@
 //! Slack Web API client: form-encoded requests, JSON responses. Applies rate limits, limits response sizes, and sends
 //! tokens only to the configured API.
 
-mod args;
-pub mod assistant;
 pub mod auth;
 pub mod chat;
 pub mod conversations;
@@ -13,16 +11,14 @@ mod method;
 pub mod oauth;
 mod permanent_errors;
 mod rate_limiter;
-pub mod reactions;
 mod response;
 mod response_url;
 #[cfg(test)]
 mod tests;
 pub mod users;
 
-pub use args::SlackArgs;
 pub use error::SlackError;
-pub use method::SlackMethod;
+pub use method::{SlackArgs, SlackMethod};
 pub use response_url::ResponseUrl;
 
 use super::tokens::Installation;

@@ -1,12 +1,7 @@
 //! Slack ids. They are used in paths, keys and log lines, so their characters are restricted to those that Slack uses.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::borrow::Borrow;
+use interzone_protocol::vocab::string_newtype;
 use std::cmp::Ordering;
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
 
 /// Maximum length of an id. Slack's have 9 to 11 characters today.
 const MAX_ID_LEN: usize = 32;
@@ -34,116 +29,43 @@ fn is_ts(text: &str) -> bool {
         .is_some_and(|(seconds, rest)| digits(seconds, 16) && digits(rest, 10))
 }
 
-macro_rules! slack_ids {
-    ($($(#[$doc:meta])* $name:ident = $what:literal, $fits:path, $shape:expr;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash)]
-        pub struct $name(Arc<str>);
-
-        impl $name {
-            /// Validates a string.
-            ///
-            /// # Errors
-            /// The string does not have the required format.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidSlackId> {
-                let text = text.as_ref();
-                if $fits(text) {
-                    Ok(Self(text.into()))
-                } else {
-                    Err(InvalidSlackId { kind: $what, format: $shape })
-                }
-            }
-
-            /// Returns the id as a string.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), &*self.0)
-            }
-        }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidSlackId;
-
-            fn from_str(text: &str) -> Result<Self, InvalidSlackId> {
-                Self::new(text)
-            }
-        }
-
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::new(text).map_err(D::Error::custom)
-            }
-        }
-    )*};
-}
-
 const ID_FORMAT: &str = "it has 1 to 32 capital letters and digits";
 const TS_FORMAT: &str = "it has digits, a full stop, and digits again";
 
-slack_ids! {
+string_newtype! {
     /// A workspace (`T…`), or an organisation of workspaces (`E…`).
-    TeamId = "the id of a workspace", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    TeamId: InvalidSlackId = check("the id of a workspace", is_id, ID_FORMAT);
     /// User id of a person or bot, used in mentions (`U…`, `W…`).
-    UserId = "the id of a user", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    UserId: InvalidSlackId = check("the id of a user", is_id, ID_FORMAT);
     /// A channel (`C…`), group (`G…`) or direct message (`D…`).
-    ChannelId = "the id of a channel", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    ChannelId: InvalidSlackId = check("the id of a channel", is_id, ID_FORMAT);
     /// Bot id, used in posted messages (`B…`).
-    BotId = "the id of a bot", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    BotId: InvalidSlackId = check("the id of a bot", is_id, ID_FORMAT);
     /// An app (`A…`).
-    AppId = "the id of an app", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    AppId: InvalidSlackId = check("the id of an app", is_id, ID_FORMAT);
     /// A file (`F…`).
-    FileId = "the id of a file", is_id, ID_FORMAT;
+    #[derive(PartialOrd, Ord)]
+    FileId: InvalidSlackId = check("the id of a file", is_id, ID_FORMAT);
     /// Timestamp of a message, which identifies it in its channel.
-    Ts = "the time stamp of a message", is_ts, TS_FORMAT;
+    Ts: InvalidSlackId = check("the time stamp of a message", is_ts, TS_FORMAT);
 }
 
-macro_rules! impl_lexical_ord {
-    ($($name:ident)*) => {$(
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
-                self.0.cmp(&other.0)
-            }
-        }
-    )*};
+/// Returns the check of an id.
+fn check(
+    kind: &'static str,
+    is_valid: fn(&str) -> bool,
+    format: &'static str,
+) -> impl Fn(&str) -> Result<(), InvalidSlackId> {
+    move |text| match is_valid(text) {
+        true => Ok(()),
+        false => Err(InvalidSlackId { kind, format }),
+    }
 }
-
-impl_lexical_ord!(TeamId UserId ChannelId BotId AppId FileId);
 
 impl Ts {
     /// Seconds, and the fraction without trailing zeros.
@@ -180,6 +102,12 @@ impl Ord for Ts {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_time = self.parts().cmp(&other.parts());
         by_time.then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Ts {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use connect::{ConnectError, HttpSocketConnector, SocketConnector};
 use connection::{CloseReason, SocketContext, SocketEvent, SocketEventKind};
+use interzone_backoff::Backoff;
 use interzone_edge::tls::TrustRoots;
-use interzone_hub::{IdSource, RandomIds};
 use status::ConnectionStatus;
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +25,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Lifetime after which a closed socket is replaced without delay.
 const STABLE_LIFETIME: Duration = Duration::from_secs(30);
-/// First and maximum reconnect delay.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// Minimum delay after non-network errors: too many sockets, or a rejected token.
-const REJECTED_BACKOFF: Duration = Duration::from_secs(30);
+/// Reconnect delays.
+const RECONNECT_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// Minimum reconnect delays after non-network errors: too many sockets, or a rejected token.
+const REJECTED_BACKOFF: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(60));
 /// Time for open sockets to finish on shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 const SOCKET_MODE_DISABLED: &str =
@@ -156,7 +155,7 @@ impl SocketMode {
                 SocketEventKind::Closed(CloseReason::TooManySockets) => {
                     tracing::warn!("too many open slack sockets, retrying");
                     failures += 1;
-                    delay = backoff(failures).max(add_jitter(REJECTED_BACKOFF));
+                    delay = backoff(failures).max(REJECTED_BACKOFF.equal_jitter(0));
                 }
                 SocketEventKind::Closed(CloseReason::LinkDisabled) => {
                     break SocketStopReason::LinkDisabled;
@@ -186,7 +185,7 @@ impl SocketMode {
             if let Some(after) = error.retry_after() {
                 delay = delay.max(after);
             } else if !error.is_retryable() {
-                delay = delay.max(add_jitter(REJECTED_BACKOFF));
+                delay = delay.max(REJECTED_BACKOFF.equal_jitter(0));
                 state = SocketState::Rejected(rejection_text(error));
             }
         }
@@ -256,15 +255,7 @@ fn replacement_delay(failures: &mut u32, lived: Option<Duration>) -> Duration {
     backoff(*failures)
 }
 
-/// Exponential backoff with jitter.
+/// Returns the reconnect delay, with jitter, so that nodes do not reconnect at once.
 fn backoff(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(10);
-    add_jitter((INITIAL_BACKOFF * (1 << doublings)).min(MAX_BACKOFF))
-}
-
-/// Returns a random delay between half and all of it, so that nodes do not reconnect at once.
-fn add_jitter(wait: Duration) -> Duration {
-    let half = wait / 2;
-    let fraction = u32::try_from(RandomIds.random() % 1024).unwrap_or(0);
-    half + half * fraction / 1024
+    RECONNECT_BACKOFF.equal_jitter(failures.saturating_sub(1))
 }

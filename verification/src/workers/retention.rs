@@ -1,7 +1,7 @@
 //! Retention worker: removes expired data and updates the outbox metrics.
 
+use interzone_delivery::Heartbeat;
 use interzone_edge::telemetry::Metrics;
-use interzone_edge::worker_health::Heartbeat;
 use interzone_hub::{Caller, Hub, HubError, Retention};
 use interzone_protocol::vocab::PrincipalId;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use crate::connect_error::ConnectFailure;
 use crate::error_report::ErrorReport;
 use crate::wiring::{self, required_scopes, zone_client};
 use interzone_client::RetryPolicy;
+use interzone_hub::{Clock, SystemClock};
 use url::Url;
 
 /// Tolerated clock difference in seconds; Slack's requests are refused from five minutes on.
@@ -41,10 +42,10 @@ pub(super) async fn store(config: &StoreConfig, report: &mut DoctorReport) {
                 "responds; the next start creates or migrates its tables, so make a backup first",
             );
         }
-        let store = wiring::issuer_records(config).await;
+        let store = wiring::record_store(config).await;
         let store = store.map_err(|error| error.to_string())?;
         // An unused kind: only the response matters.
-        let listed = store.list("doctor").await;
+        let listed = store.records("doctor", SystemClock.now()).await;
         listed.map_err(|error| error.to_string())?;
         Ok::<_, String>("opens and responds")
     };

@@ -11,7 +11,8 @@ use crate::wiring::{StartError, VerificationServer, required_scopes, token_owner
 use interzone_edge::Secret;
 use interzone_edge::clock::Clock;
 use interzone_edge::tls::TrustRoots;
-use interzone_issuer::{AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClients};
+use interzone_hub::ports::RecordStore;
+use interzone_issuer::{AccountError, GrantType, NewOAuthClient, OAuthClients};
 use interzone_playground::{Playground, PlaygroundError, PlaygroundOptions, seed};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -67,7 +68,7 @@ impl Chat {
     /// A port, file or credential is not available.
     pub(super) async fn start_local(
         paths: &UpPaths<'_>,
-        store: Arc<dyn IssuerStore>,
+        store: Arc<dyn RecordStore>,
     ) -> Result<Self, Failure> {
         ensure_client(paths.folder, store).await?;
         let signing = Uuid::new_v4().simple().to_string();
@@ -106,7 +107,7 @@ impl Chat {
     pub(super) async fn start_for_slack(
         detected: DetectedSlack,
         paths: &UpPaths<'_>,
-        store: Arc<dyn IssuerStore>,
+        store: Arc<dyn RecordStore>,
     ) -> Result<Self, Failure> {
         ensure_client(paths.folder, store).await?;
         let slack = detected.to_toml();
@@ -164,7 +165,7 @@ impl Chat {
 }
 
 /// Ensures that the zone is a client of the built-in issuer and that the folder has its secret.
-async fn ensure_client(folder: &Path, store: Arc<dyn IssuerStore>) -> Result<(), Failure> {
+async fn ensure_client(folder: &Path, store: Arc<dyn RecordStore>) -> Result<(), Failure> {
     let clients = OAuthClients::new(store, Clock::system());
     let existing = clients.get(CLIENT_ID).await.map_err(StartError::Account)?;
     let scopes: Vec<String> = required_scopes().into_iter().map(str::to_owned).collect();

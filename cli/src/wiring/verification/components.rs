@@ -4,6 +4,7 @@ use crate::config::{
     InstallConfig, MessageLanguage, SlackConfig, SlackMode, VerificationZoneConfig,
 };
 use crate::wiring::StartError;
+use interzone_delivery::DeliveryOptions;
 use interzone_edge::tls::TrustRoots;
 use interzone_hub::SystemClock;
 use interzone_hub::ports::RecordStore;
@@ -18,7 +19,7 @@ use interzone_verification::slack::tokens::{
     BotToken, InstalledTokenOptions, SlackTokenOptions, SlackTokens,
 };
 use interzone_verification::slack::vault::TokenVault;
-use interzone_verification::workers::{ChannelOptions, WorkerOptions};
+use interzone_verification::workers::WorkerOptions;
 use interzone_verification::{GateOptions, Language, VerificationState};
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ pub(super) fn gate_options(config: &VerificationZoneConfig) -> GateOptions {
 pub(super) fn worker_options(config: &VerificationZoneConfig) -> WorkerOptions {
     let defaults = WorkerOptions::default();
     WorkerOptions {
-        asks: ChannelOptions {
+        asks: DeliveryOptions {
             concurrency: config.verification.concurrency,
             // Ends an ask that hangs; normally the answer timeout ends it first.
             attempt_timeout: defaults

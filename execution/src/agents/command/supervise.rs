@@ -3,6 +3,7 @@
 use super::CommandOptions;
 use super::process::{AgentProcess, ProcessEnd};
 use super::process_handle::ProcessHandle;
+use interzone_backoff::Backoff;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,15 +107,8 @@ async fn serve(
 /// Returns the delay before a restart: doubled with each failure, half of it random, so that programs that failed
 /// together do not restart together.
 fn restart_delay(options: &CommandOptions, failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let delay = options
-        .initial_restart_delay
-        .saturating_mul(1_u32 << doublings)
-        .min(options.max_restart_delay);
-    let half = delay / 2;
-    let random = u64::try_from(uuid::Uuid::new_v4().as_u128() & 0xffff).unwrap_or(0);
-    let jitter = half.as_nanos().saturating_mul(u128::from(random)) / 0xffff;
-    half + Duration::from_nanos(u64::try_from(jitter).unwrap_or(0))
+    Backoff::new(options.initial_restart_delay, options.max_restart_delay)
+        .equal_jitter(failures.saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::errors::{
     DecodeError, LlmErrorKind, LlmFailure, ProviderError, classify, classify_in_stream,
 };
 use super::provider::ModelProvider;
-use super::retry;
+use super::retry::{self, RETRY_BACKOFF};
 use super::tools::ToolCall;
 use super::{AnswerLimits, LlmOptions};
 use bytes::{Bytes, BytesMut};
@@ -84,7 +84,7 @@ impl LlmRequest<'_> {
                     retry_after: hint,
                     ..
                 } if retries < self.options.retries => {
-                    let delay = hint.unwrap_or_else(|| retry::backoff(retries));
+                    let delay = hint.unwrap_or_else(|| RETRY_BACKOFF.equal_jitter(retries));
                     if delay > MAX_RETRY_AFTER || Instant::now() + delay >= self.deadline {
                         return Err(failure);
                     }

@@ -1,23 +1,14 @@
 //! Retry delays: the delay that the provider requests, else exponential backoff with jitter.
 
 use http::HeaderMap;
+use interzone_backoff::Backoff;
 use interzone_protocol::vocab::Timestamp;
 use std::time::Duration;
 
-/// Maximum delay of the first retry, unless the provider requests one.
-const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
-/// Maximum delay of any retry, unless the provider requests one.
-const MAX_BACKOFF: Duration = Duration::from_secs(8);
-
-/// Returns the delay before a retry, counted from 0, if the provider requests none. At least half of the backoff is
-/// waited: an overloaded provider is still overloaded after a millisecond.
-pub(super) fn backoff(retry: u32) -> Duration {
-    let span = INITIAL_BACKOFF
-        .saturating_mul(2_u32.saturating_pow(retry))
-        .min(MAX_BACKOFF);
-    let (random, ..) = uuid::Uuid::new_v4().as_fields();
-    span.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
-}
+/// Delays between retries, unless the provider requests one. Used with equal jitter: an overloaded provider is still
+/// overloaded after a millisecond.
+pub(super) const RETRY_BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(500), Duration::from_secs(8));
 
 /// Returns the delay that the provider requests. A timestamp is compared with the provider's own clock if it sends
 /// `Date`, else with `now`.
@@ -196,22 +187,6 @@ mod tests {
         for (headers, expected) in cases {
             let expected = expected.map(Duration::from_millis);
             assert_eq!(parse_retry_after(headers), expected, "{headers:?}");
-        }
-    }
-
-    #[test]
-    fn backoff_grows_and_is_jittered() {
-        for retry in 0..10 {
-            let limit = INITIAL_BACKOFF
-                .saturating_mul(2_u32.saturating_pow(retry))
-                .min(MAX_BACKOFF);
-            let delays: Vec<Duration> = (0..50).map(|_| backoff(retry)).collect();
-            assert!(
-                delays
-                    .iter()
-                    .all(|wait| *wait >= limit / 2 && *wait <= limit)
-            );
-            assert!(delays.iter().any(|wait| wait != &delays[0]));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Such a shortage says nothing about the file, and often passes within seconds. So the start is retried with
 //! backoff for a bounded time.
 
+use interzone_backoff::Backoff;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,9 +13,8 @@ use tokio::time::{Instant, sleep};
 /// the time limit of a run.
 pub(super) const MAX_RETRY_TIME: Duration = Duration::from_secs(15);
 
-/// Initial and maximum delay between two attempts; the delay doubles each time.
-const INITIAL_DELAY: Duration = Duration::from_millis(100);
-const MAX_DELAY: Duration = Duration::from_secs(2);
+/// Delays between attempts.
+const START_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// Starts child processes, and remembers when a start failed.
 #[derive(Debug, Default)]
@@ -38,9 +38,9 @@ impl ChildStarter {
             true => started_at,
             false => started_at + MAX_RETRY_TIME,
         };
-        let mut delay = INITIAL_DELAY;
-        let mut attempt = 1_u32;
+        let mut retry = 0_u32;
         loop {
+            let delay = START_BACKOFF.delay(retry);
             match start() {
                 Ok(child) => {
                     *self.lock() = None;
@@ -53,11 +53,12 @@ impl ChildStarter {
                     }
                     return Err(error);
                 }
-                Err(error) => tracing::debug!(attempt, %error, "file reader not started, retrying"),
+                Err(error) => {
+                    tracing::debug!(attempt = retry.saturating_add(1), %error, "file reader not started, retrying")
+                }
             }
             sleep(delay).await;
-            delay = delay.saturating_mul(2).min(MAX_DELAY);
-            attempt = attempt.saturating_add(1);
+            retry = retry.saturating_add(1);
         }
     }
 

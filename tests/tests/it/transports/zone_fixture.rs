@@ -1,6 +1,7 @@
 //! Test zone with its own store, issuer, workers and agents, reachable over several transports.
 
 use interzone_client::{Client, Credentials, InProcess, Secret};
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, KeyConfig};
 use interzone_edge::clock::Clock as EdgeClock;
@@ -11,12 +12,12 @@ use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{DevCa, DevCaFiles, ServerTls, TlsFiles, TrustRoots, install_provider};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
+use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, in_process, router};
+use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{Agent, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry, SystemClock};
 use interzone_issuer::{
-    GrantType, Issuer, IssuerOptions, MemoryIssuerStore, NewOAuthClient, OAuthClients,
-    ScopeDefinition as IssuerScope,
+    GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_protocol::acp::Scope;
 use interzone_protocol::vocab::AgentId;
@@ -50,7 +51,7 @@ struct UnusedDeliveryHandler;
 
 #[async_trait::async_trait]
 impl DeliveryHandler for UnusedDeliveryHandler {
-    async fn deliver(&self, _: &Hub, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+    async fn deliver(&self, _: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         panic!("no delivery is expected");
     }
 }
@@ -81,7 +82,7 @@ impl TransportFixture {
             Limits::default(),
         );
         let clock = EdgeClock::system();
-        let issuer_store = Arc::new(MemoryIssuerStore::new(clock.clone()));
+        let issuer_store = Arc::new(MemoryRecordStore::default());
         let scopes = Scope::ALL.map(|scope| IssuerScope::new(scope.name(), ""));
         let issuer_options = IssuerOptions::new(URL, vec![URL.to_owned()], scopes.to_vec());
         let issuer = Issuer::open(issuer_store.clone(), issuer_options)

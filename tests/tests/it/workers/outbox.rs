@@ -4,10 +4,9 @@ use super::{
     RejectingDeliveryHandler, WorkersFixture, alice, create_task, quick_options, start_workers,
     wait_until_ended,
 };
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_execution::agents::DemoAgent;
-use interzone_execution::workers::{
-    DeliveryHandler, DeliveryOutcome, WorkerMetrics, WorkerOptions, Workers,
-};
+use interzone_execution::workers::{WorkerMetrics, WorkerOptions, Workers};
 use interzone_hub::ports::DeadLetterQuery;
 use interzone_hub::{
     EventBody, Hub, HubError, NewOutboxEntry, NewStream, OutboxEntry, Retention, RetryPolicy,
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Delivery handler that follows the entry's key and reports each attempt.
 struct ScriptedHandler {
+    hub: Hub,
     attempts: mpsc::UnboundedSender<(String, u32)>,
     in_flight: AtomicUsize,
     max_in_flight: AtomicUsize,
@@ -29,7 +29,7 @@ struct ScriptedHandler {
 
 #[async_trait::async_trait]
 impl DeliveryHandler for ScriptedHandler {
-    async fn deliver(&self, hub: &Hub, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
+    async fn deliver(&self, entry: &OutboxEntry) -> Result<DeliveryOutcome, HubError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.max_in_flight.fetch_max(now, Ordering::SeqCst);
         // Yields, so that concurrent deliveries overlap.
@@ -38,19 +38,15 @@ impl DeliveryHandler for ScriptedHandler {
         }
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
         let _ = self.attempts.send((entry.key.clone(), entry.attempt));
-        let failed = |is_retryable| DeliveryOutcome::Failed {
-            reason: "receiver is unavailable".to_owned(),
-            retry_after: None,
-            is_retryable,
-        };
+        let unavailable = "receiver is unavailable";
         Ok(match entry.key.as_str() {
-            "thrice" if entry.attempt < 3 => failed(true),
-            "never" => failed(true),
-            "hopeless" => failed(false),
+            "thrice" if entry.attempt < 3 => DeliveryOutcome::retry(unavailable),
+            "never" => DeliveryOutcome::retry(unavailable),
+            "hopeless" => DeliveryOutcome::failed(unavailable),
             "broken" if entry.attempt < 2 => panic!("requested by the test"),
             "stuck" if entry.attempt < 2 => std::future::pending().await,
             "itself" => {
-                hub.mark_delivered(entry).await?;
+                self.hub.mark_delivered(entry).await?;
                 DeliveryOutcome::Recorded { is_delivered: true }
             }
             _ => DeliveryOutcome::Delivered,
@@ -79,6 +75,7 @@ fn start_delivery(
 ) {
     let (sender, attempts) = mpsc::unbounded_channel();
     let handler = Arc::new(ScriptedHandler {
+        hub: hub.clone(),
         attempts: sender,
         in_flight: AtomicUsize::new(0),
         max_in_flight: AtomicUsize::new(0),
@@ -170,7 +167,7 @@ async fn panicking_or_hanging_delivery_is_retried() {
     let place = WorkersFixture::new().await;
     let hub = place.hub_with_system_clock(Vec::new());
     let (_workers, mut receiver, _) = start_delivery(&hub, |options| {
-        options.webhooks.lease = Duration::from_millis(400);
+        options.webhooks.attempt_timeout = Duration::from_millis(300);
     });
     for key in ["broken", "stuck", "itself"] {
         hub.enqueue(vec![entry(key, None)]).await.unwrap();
@@ -179,6 +176,23 @@ async fn panicking_or_hanging_delivery_is_retried() {
         assert_eq!(tried.last(), Some(&format!("{key} {count}")));
         wait_until_empty(&hub, 0).await;
     }
+}
+
+#[tokio::test]
+async fn delivery_past_grace_is_released_to_another_node() {
+    let place = WorkersFixture::new().await;
+    let hub = place.hub_with_system_clock(Vec::new());
+    let hour = Duration::from_secs(3600);
+    let (workers, mut receiver, _) = start_delivery(&hub, |options| {
+        (options.webhooks.lease, options.webhooks.attempt_timeout) = (hour, hour);
+    });
+    hub.enqueue(vec![entry("stuck", None)]).await.unwrap();
+    assert_eq!(attempts(&mut receiver, 1).await, ["stuck 1"]);
+    workers.join(Duration::from_millis(20)).await;
+    let others = place.hub_with_system_clock(Vec::new());
+    let (_workers, mut receiver, _) = start_delivery(&others, |_| {});
+    assert_eq!(attempts(&mut receiver, 1).await, ["stuck 2"]);
+    wait_until_empty(&others, 0).await;
 }
 
 #[tokio::test]

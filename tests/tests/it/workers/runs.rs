@@ -47,7 +47,7 @@ async fn demo_agent_tasks_run_to_completion() {
     assert_eq!(task.state, TaskState::Completed);
     let detail = hub.task_detail(&alice(), &id, 1, false).await.unwrap();
     assert_eq!(detail.messages[0].text(), "You answered: because");
-    assert_eq!(workers.healthy(), Ok(()));
+    assert_eq!(workers.check_health(), Ok(()));
     workers.join(Duration::from_secs(5)).await;
 }
 
@@ -108,7 +108,7 @@ async fn agent_panic_or_error_fails_only_its_run() {
     let id = create_task(&hub, "work").await;
     let (task, _) = wait_until_ended(&hub, &id).await;
     assert_eq!(task.state, TaskState::Completed);
-    assert_eq!(workers.healthy(), Ok(()));
+    assert_eq!(workers.check_health(), Ok(()));
 }
 
 #[tokio::test]
@@ -331,5 +331,5 @@ async fn locked_store_loses_no_run() {
         wait_until_ended(&hub, &id).await.0.state,
         TaskState::Completed
     );
-    assert_eq!(workers.healthy(), Ok(()));
+    assert_eq!(workers.check_health(), Ok(()));
 }

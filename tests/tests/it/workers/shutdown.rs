@@ -4,7 +4,7 @@ use super::{
     AgentAction, AgentScript, WorkersFixture, create_task, quick_options, start_workers,
     wait_until_ended,
 };
-use interzone_edge::worker_health::Unhealthy;
+use interzone_delivery::Unhealthy;
 use interzone_protocol::vocab::TaskState;
 use std::time::Duration;
 
@@ -70,11 +70,11 @@ async fn stopped_workers_are_unhealthy() {
         std::sync::Arc::new(()),
         stop.clone(),
     );
-    assert_eq!(workers.healthy(), Ok(()));
+    assert_eq!(workers.check_health(), Ok(()));
     stop.cancel();
-    while workers.healthy().is_ok() {
+    while workers.check_health().is_ok() {
         tokio::task::yield_now().await;
     }
-    assert!(matches!(workers.healthy(), Err(Unhealthy::Stopped(_))));
+    assert!(matches!(workers.check_health(), Err(Unhealthy::Stopped(_))));
     workers.join(Duration::from_secs(20)).await;
 }

@@ -1,8 +1,8 @@
 //! Webhooks: payloads, subscriptions, retries, dead letters and allowed URLs.
 
 use super::{ZoneFixture, ZoneFixtureOptions, completed, user_message};
+use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_execution::webhooks::{WEBHOOK_CHANNEL, WebhookDelivery};
-use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome};
 use interzone_hub::RetryPolicy;
 use interzone_hub::ports::DeadLetterQuery;
 use interzone_jsonrpc::ErrorCode;
@@ -106,26 +106,26 @@ async fn deliver_next(world: &ZoneFixture) -> bool {
         .unwrap();
     assert_eq!(entries.len(), 1, "one entry should be due");
     let delivery = WebhookDelivery {
+        hub: world.hub.clone(),
         egress: world.egress.clone(),
         secret: Some("s3cret".to_owned().into()),
         params_only: false,
     };
-    match delivery.deliver(&world.hub, &entries[0]).await.unwrap() {
-        DeliveryOutcome::Delivered => world.hub.mark_delivered(&entries[0]).await.unwrap(),
-        DeliveryOutcome::Failed {
+    let (reason, retry_after, is_retryable) = match delivery.deliver(&entries[0]).await.unwrap() {
+        DeliveryOutcome::Delivered => return world.hub.mark_delivered(&entries[0]).await.unwrap(),
+        DeliveryOutcome::Recorded { is_delivered } => return is_delivered,
+        DeliveryOutcome::Retry {
             reason,
             retry_after,
-            is_retryable,
-        } => {
-            let is_recorded = world
-                .hub
-                .mark_failed(&entries[0], &RETRY, &reason, retry_after, is_retryable)
-                .await;
-            assert!(is_recorded.unwrap());
-            false
-        }
-        DeliveryOutcome::Recorded { is_delivered } => is_delivered,
-    }
+        } => (reason, retry_after, true),
+        DeliveryOutcome::Failed { reason } => (reason, None, false),
+    };
+    let is_recorded = world
+        .hub
+        .mark_failed(&entries[0], &RETRY, &reason, retry_after, is_retryable)
+        .await;
+    assert!(is_recorded.unwrap());
+    false
 }
 
 async fn is_outbox_empty(world: &ZoneFixture) -> bool {

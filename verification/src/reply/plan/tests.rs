@@ -208,7 +208,7 @@ fn failure_keeps_streamed_text_and_sets_reaction() {
     let state = streamed_state("Here is\n```rust\nlet a");
     let plan = plan_failure(&question(), &state, Language::En, ErrorReason::ModelTimeout).unwrap();
     insta::assert_snapshot!(render(plan), @r#"
-    Q/text/0 [post/T1/C1/1000.000001] FinalizeLive { text: "Here is\n```rust\nlet a\n```\n\nThe AI model is slow to respond. Please try again later.", feedback: false, live_state: LiveReplyState { posted_as: Stream { ts: Ts(2.1), is_exact: true }, .. } }
+    Q/text/0 [post/T1/C1/1000.000001] FinalizeLive { text: "Here is\n```rust\nlet a\n```\n\nThe AI model is slow to respond. Please try again later.", feedback: false, live_state: LiveReplyState { posted_as: Stream { ts: Ts("2.1"), is_exact: true }, .. } }
     Q/reaction [post/T1/C1/1000.000001] React { ending: Failed }
     "#);
     let plan = plan_stop(&question(), &LiveReplyState::not_posted(), Language::Ja).unwrap();
@@ -224,7 +224,7 @@ fn refusal_is_ephemeral_and_unordered() {
         after: Duration::from_secs(7),
     };
     let plan = plan_refusal(&question(), Language::En, &refusal).unwrap();
-    insta::assert_snapshot!(render(plan), @r#"Q/refused [-] Ephemeral { user: UserId(U1), text: "You have reached the limit of questions. Please try again in 7 seconds.", in_thread: false, is_direct_message: false }"#);
+    insta::assert_snapshot!(render(plan), @r#"Q/refused [-] Ephemeral { user: UserId("U1"), text: "You have reached the limit of questions. Please try again in 7 seconds.", in_thread: false, is_direct_message: false }"#);
 }
 
 #[test]

@@ -105,7 +105,10 @@ async fn unknown_slack_error_is_permanent_after_early_attempts() {
         stage.inject_fault("chat.postMessage", fault);
     }
     let outcome = stage.deliver(&plan_text("Hello.")[0]).await;
-    assert!(matches!(outcome, PostOutcome::Failed { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, DeliveryOutcome::Failed { .. }),
+        "{outcome:?}"
+    );
     let attempts = u32::try_from(stage.thread().count("chat.postMessage")).unwrap();
     assert_eq!(attempts, EARLY_ATTEMPTS);
 }
@@ -115,8 +118,10 @@ async fn rate_limit_is_retried_and_permanent_error_is_not() {
     let stage = ReplyFixture::new().await;
     let entry = outbox_entry(&plan_text("Hello.")[0], 1);
     stage.inject_fault("chat.postMessage", SlackFault::RateLimited(7));
-    match stage.service.post_handler().deliver(&entry).await {
-        PostOutcome::Retry { delay, .. } => assert_eq!(delay.map(|wait| wait.as_secs()), Some(7)),
+    match stage.service.post_handler().deliver(&entry).await.unwrap() {
+        DeliveryOutcome::Retry { retry_after, .. } => {
+            assert_eq!(retry_after, Some(Duration::from_secs(7)))
+        }
         other => panic!("{other:?}"),
     }
     for code in [
@@ -131,9 +136,9 @@ async fn rate_limit_is_retried_and_permanent_error_is_not() {
         // A new fixture, since the rate limit is per client.
         let stage = ReplyFixture::new().await;
         stage.inject_fault("chat.postMessage", SlackFault::ErrorCode(code));
-        let outcome = stage.service.post_handler().deliver(&entry).await;
+        let outcome = stage.service.post_handler().deliver(&entry).await.unwrap();
         assert!(
-            matches!(outcome, PostOutcome::Failed { .. }),
+            matches!(outcome, DeliveryOutcome::Failed { .. }),
             "{code}: {outcome:?}"
         );
     }
@@ -320,8 +325,12 @@ async fn reply_is_retried_until_bot_identity_is_known() {
         let outcome = service
             .post_handler()
             .deliver(&outbox_entry(&entry, attempt))
-            .await;
-        assert!(matches!(outcome, PostOutcome::Retry { .. }), "{outcome:?}");
+            .await
+            .unwrap();
+        assert!(
+            matches!(outcome, DeliveryOutcome::Retry { .. }),
+            "{outcome:?}"
+        );
     }
     assert_eq!(stage.thread().texts(), ["Hel"], "only the stream");
     // Once the bot identity is known, the stream is found and finalized.
@@ -329,8 +338,9 @@ async fn reply_is_retried_until_bot_identity_is_known() {
         .service
         .post_handler()
         .deliver(&outbox_entry(&entry, EARLY_ATTEMPTS))
-        .await;
-    assert_eq!(outcome, PostOutcome::Delivered);
+        .await
+        .unwrap();
+    assert_eq!(outcome, DeliveryOutcome::Delivered);
     assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
@@ -349,8 +359,9 @@ async fn reply_is_posted_when_bot_identity_stays_unknown() {
         .service_without_identity()
         .post_handler()
         .deliver(&entry)
-        .await;
-    assert_eq!(outcome, PostOutcome::Delivered);
+        .await
+        .unwrap();
+    assert_eq!(outcome, DeliveryOutcome::Delivered);
     assert_eq!(stage.thread().texts(), ["Hello."]);
 }
 
@@ -361,7 +372,10 @@ async fn undelivered_answer_gets_no_success_reaction() {
     stage.inject_fault("chat.postMessage", SlackFault::ErrorCode("is_archived"));
     let entries = plan_text("Hello.");
     let outcome = stage.deliver(&entries[0]).await;
-    assert!(matches!(outcome, PostOutcome::Failed { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, DeliveryOutcome::Failed { .. }),
+        "{outcome:?}"
+    );
     let entry = outbox_entry(&entries[0], 1);
     stage
         .service
@@ -456,7 +470,7 @@ async fn file_upload_failure_is_reported_in_thread() {
         let entry = entries.unwrap().remove(0);
         assert!(matches!(
             stage.deliver(&entry).await,
-            PostOutcome::Failed { .. }
+            DeliveryOutcome::Failed { .. }
         ));
         // Dead-lettering the entry adds no second notice.
         stage
@@ -490,7 +504,7 @@ async fn file_of_missing_task_is_reported_in_thread() {
     .unwrap();
     assert!(matches!(
         stage.deliver(&entries[0]).await,
-        PostOutcome::Failed { .. }
+        DeliveryOutcome::Failed { .. }
     ));
     assert_eq!(stage.store.entries.lock().unwrap().len(), 1);
 }
@@ -576,7 +590,7 @@ async fn payload_of_other_version_fails_permanently() {
         interzone_protocol::vocab::VerbatimJson::parse(r#"{"act":{"do":"dance"}}"#).unwrap();
     assert!(matches!(
         stage.deliver(&entry).await,
-        PostOutcome::Failed { .. }
+        DeliveryOutcome::Failed { .. }
     ));
 }
 

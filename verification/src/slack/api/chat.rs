@@ -1,4 +1,5 @@
-//! `chat` methods: post, update and stream messages.
+//! Methods on messages and threads: post, update and stream (`chat`), react (`reactions`), and show a status
+//! (`assistant.threads`).
 
 use super::{Slack, SlackArgs, SlackError, SlackMethod};
 use crate::slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -232,5 +233,75 @@ impl Slack {
         self.call_raw(installation, SlackMethod::ChatStopStream, &args)
             .await
             .map(drop)
+    }
+
+    /// Sets the status of a thread; an empty one clears it. Slack clears it when a reply is posted.
+    ///
+    /// # Errors
+    /// As [`call`](Slack::call).
+    pub async fn assistant_set_status(
+        &self,
+        installation: &Installation,
+        channel: &ChannelId,
+        thread: &Ts,
+        status: &str,
+    ) -> Result<(), SlackError> {
+        let args = SlackArgs::new()
+            .arg("channel_id", channel.as_str())
+            .arg("thread_ts", thread.as_str())
+            .arg("status", status);
+        let method = SlackMethod::AssistantThreadsSetStatus;
+        self.call_raw(installation, method, &args).await.map(drop)
+    }
+
+    /// Adds a reaction.
+    ///
+    /// # Errors
+    /// As [`call`](Slack::call); `already_reacted` if it exists.
+    pub async fn reactions_add(
+        &self,
+        installation: &Installation,
+        channel: &ChannelId,
+        ts: &Ts,
+        name: &str,
+    ) -> Result<(), SlackError> {
+        self.react(installation, SlackMethod::ReactionsAdd, channel, ts, name)
+            .await
+    }
+
+    /// Removes a reaction of the bot.
+    ///
+    /// # Errors
+    /// As [`call`](Slack::call); `no_reaction` if it does not exist.
+    pub async fn reactions_remove(
+        &self,
+        installation: &Installation,
+        channel: &ChannelId,
+        ts: &Ts,
+        name: &str,
+    ) -> Result<(), SlackError> {
+        self.react(
+            installation,
+            SlackMethod::ReactionsRemove,
+            channel,
+            ts,
+            name,
+        )
+        .await
+    }
+
+    async fn react(
+        &self,
+        installation: &Installation,
+        method: SlackMethod,
+        channel: &ChannelId,
+        ts: &Ts,
+        name: &str,
+    ) -> Result<(), SlackError> {
+        let args = SlackArgs::new()
+            .arg("channel", channel.as_str())
+            .arg("timestamp", ts.as_str())
+            .arg("name", name);
+        self.call_raw(installation, method, &args).await.map(drop)
     }
 }

@@ -7,6 +7,7 @@ use super::warnings::TokenWarnings;
 use crate::slack::api::oauth::OauthTokenResponse;
 use crate::slack::api::{Slack, SlackError};
 use crate::slack::ids::TeamId;
+use interzone_backoff::Backoff;
 use interzone_protocol::vocab::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_POLLS: u32 = 50;
 /// Maximum number of attempts to store the new token, which cannot be requested a second time.
 const MAX_WRITE_ATTEMPTS: u32 = 5;
+/// Delays between these attempts.
+const WRITE_BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
 /// Maximum number of workspaces with a recorded failure.
 const MAX_FAILURES: usize = 1024;
 
@@ -231,16 +234,14 @@ async fn write_token(
     token: &WorkspaceToken,
     revision: u64,
 ) -> Result<(), SlackTokenError> {
-    let mut delay = POLL_INTERVAL;
-    for _ in 1..MAX_WRITE_ATTEMPTS {
+    for retry in 0..MAX_WRITE_ATTEMPTS - 1 {
         match store.put(token, Some(revision)).await {
             Err(SlackTokenError::Store(error)) => {
                 tracing::warn!(team = %token.team, %error, "could not store renewed token, retrying");
             }
             result => return result.map(drop),
         }
-        tokio::time::sleep(delay).await;
-        delay *= 2;
+        tokio::time::sleep(WRITE_BACKOFF.delay(retry)).await;
     }
     store.put(token, Some(revision)).await.map(drop)
 }

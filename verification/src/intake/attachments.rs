@@ -1,8 +1,10 @@
-//! Files of a message and of messages forwarded in it.
+//! Content attached to a message: files, and forwarded messages.
 
+use super::slack_text::to_plain_text;
 use super::string;
-use crate::question::SharedFile;
+use crate::question::{ForwardedMessage, SharedFile};
 use crate::slack::ids::FileId;
+use crate::unicode_hygiene::is_invisible;
 use serde_json::Value;
 
 /// Maximum number of files: Slack's own limit is ten, and each may become a line of the answer.
@@ -11,7 +13,13 @@ const MAX_FILES: usize = 20;
 const MAX_NAME_CHARS: usize = 255;
 const MAX_TYPE_BYTES: usize = 127;
 const MAX_URL_BYTES: usize = 2_000;
+/// Maximum number of forwarded messages. Slack forwards one at a time.
+const MAX_FORWARDED: usize = 3;
+/// Maximum characters of a message, and of its author.
+const MAX_TEXT_CHARS: usize = 4_000;
+const MAX_AUTHOR_CHARS: usize = 80;
 
+/// Parses the files of a message and of messages forwarded in it.
 pub(super) fn parse_files(event: &Value) -> Vec<SharedFile> {
     let own = list(event, "files");
     let forwarded = list(event, "attachments").flat_map(|shared| list(shared, "files"));
@@ -24,7 +32,7 @@ pub(super) fn parse_files(event: &Value) -> Vec<SharedFile> {
     files
 }
 
-pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value
         .get(name)
         .and_then(Value::as_array)
@@ -56,4 +64,31 @@ fn parse_file(file: &Value) -> Option<SharedFile> {
         url: url.map(str::to_owned),
         check_info: is_stub || !is_complete,
     })
+}
+
+/// Parses the messages forwarded with a question, with their authors.
+pub(super) fn parse_forwarded(event: &Value) -> Vec<ForwardedMessage> {
+    let is_message = |shared: &&Value| {
+        let is = |name: &str| shared.get(name) == Some(&Value::Bool(true));
+        is("is_share") || is("is_msg_unfurl")
+    };
+    let shared = list(event, "attachments").filter(is_message);
+    shared
+        .filter_map(parse_forwarded_message)
+        .take(MAX_FORWARDED)
+        .collect()
+}
+
+fn parse_forwarded_message(attachment: &Value) -> Option<ForwardedMessage> {
+    let text = to_plain_text(string(attachment, "text")?);
+    let text: String = text.trim().chars().take(MAX_TEXT_CHARS).collect();
+    let author = string(attachment, "author_name").or_else(|| string(attachment, "author_subname"));
+    let author = author.map(|name| name.chars().take(MAX_AUTHOR_CHARS).collect());
+    (!is_invisible(&text)).then_some(ForwardedMessage { author, text })
+}
+
+/// Joins the texts of all messages.
+pub(super) fn join_texts(forwarded: &[ForwardedMessage]) -> String {
+    let texts: Vec<&str> = forwarded.iter().map(|one| one.text.as_str()).collect();
+    texts.join("\n\n")
 }

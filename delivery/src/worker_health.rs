@@ -1,6 +1,7 @@
 //! Worker health: heartbeat, failure state and backoff of each background worker. A failure is logged once, not on
 //! every retry.
 
+use interzone_backoff::Backoff;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -8,9 +9,8 @@ use tokio::time::Instant;
 /// Time that a worker may be failing before the node is unhealthy.
 const FAILING_GRACE: Duration = Duration::from_secs(5);
 
-/// Backoff after failures: the first delay, and the longest.
-const MIN_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Delays of a worker after failures.
+const FAILURE_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Reason why a worker is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,9 +112,7 @@ impl Heartbeat {
         } else {
             tracing::debug!(worker, %error, failures, "worker still failing");
         }
-        MIN_BACKOFF
-            .saturating_mul(1_u32 << failures.min(10))
-            .min(MAX_BACKOFF)
+        FAILURE_BACKOFF.delay(failures)
     }
 }
 
