@@ -76,8 +76,8 @@ const TRANSPORT_AND_STORAGE_BUT_TOKIO: &[&str] = TRANSPORT_AND_STORAGE.split_at(
 /// External crates that only a few crates may use. A name that ends in `*` is a prefix.
 const RESTRICTED_EXTERNAL: &[(&str, &[&str])] = &[
     ("axum", &["edge", "execution", "verification", "playground"]),
-    // AWS's crates have many dependencies for one signature; only tests compare our signature with theirs.
-    ("aws-*", &[]),
+    // Optional: behind the feature `aws` (docs/adr/0008-credentials-for-aws.md).
+    ("aws-*", &["client", "execution"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
@@ -307,7 +307,8 @@ mod tests {
         check("cli", "rusqlite", 1);
         check("store", "rusqlite", 0);
         check("edge", "aws-config", 1);
-        check("client", "aws-sigv4", 1);
+        check("client", "aws-sigv4", 0);
+        check("cli", "aws-config", 1);
         check("edge", "aws-lc-rs", 0);
         check("edge", "axum", 0);
         check("cli", "axum", 1);

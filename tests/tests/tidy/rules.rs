@@ -20,11 +20,9 @@ pub(crate) fn sql_only_in_store(source: &SourceFile) -> Vec<Finding> {
         .collect()
 }
 
-/// The environment is read in `cli/src/config.rs`. AWS's default credential sources are variables, and the client
-/// library reads them for programs without an Interzone configuration.
+/// The environment is read in `cli/src/config.rs`.
 pub(crate) fn environment_only_in_config(source: &SourceFile) -> Vec<Finding> {
-    let homes = ["cli/src/config.rs", "client/src/aws/environment.rs"];
-    if homes.contains(&source.path.as_str()) || source.path.starts_with("cli/src/config/") {
+    if source.path == "cli/src/config.rs" || source.path.starts_with("cli/src/config/") {
         return Vec::new();
     }
     collect_findings(source, source.product(), |line| {
@@ -262,16 +260,6 @@ mod tests {
             environment_only_in_config,
             "cli/src/config.rs",
             "let home = std::env::var(\"HOME\");",
-        );
-        assert_breaks(
-            environment_only_in_config,
-            "client/src/aws/chain.rs",
-            "let id = std::env::var(\"AWS_ACCESS_KEY_ID\");",
-        );
-        assert_passes(
-            environment_only_in_config,
-            "client/src/aws/environment.rs",
-            "Self::new(|name| std::env::var(name).ok(), network)",
         );
         assert_passes(
             environment_only_in_config,

@@ -7,7 +7,7 @@ use crate::config::{
 };
 use crate::connect_error::ConnectFailure;
 use crate::error_report::ErrorReport;
-use crate::wiring::{self, required_scopes, zone_client};
+use crate::wiring::{self, HAS_AWS_SUPPORT, check_aws_support, required_scopes, zone_client};
 use interzone_client::RetryPolicy;
 use url::Url;
 
@@ -263,7 +263,7 @@ pub(super) async fn issuer(config: &Config, wire: &HttpProbe, report: &mut Docto
     }
 }
 
-/// Checks that agents have the secrets they need.
+/// Checks that agents have the secrets they need, and that this binary can run them.
 pub(super) fn agents(config: &Config, report: &mut DoctorReport) {
     for agent in &config.agents {
         let secret = match &agent.kind {
@@ -277,6 +277,10 @@ pub(super) fn agents(config: &Config, report: &mut DoctorReport) {
             },
         };
         let name = format!("agent {}", agent.id.as_str());
+        if let Err(error) = check_aws_support(agent, HAS_AWS_SUPPORT) {
+            report.fail(name, error.to_string(), "replace this binary");
+            continue;
+        }
         match secret {
             Some(stored) if stored.secret.is_none() => report.fail(
                 name,

@@ -24,8 +24,13 @@ pub(super) async fn create_agent(
             let target = (arn.as_str(), qualifier.as_deref(), endpoint.as_ref());
             runtime::builder(config, &peer.credentials, target).await?
         }
+        // The fields are named because the compiler would report them as unused.
         #[cfg(not(feature = "aws"))]
-        PeerAddress::Runtime { .. } => {
+        PeerAddress::Runtime {
+            arn: _arn,
+            qualifier: _qualifier,
+            endpoint: _endpoint,
+        } => {
             return Err(StartError::NoAws {
                 id: config.id.to_string(),
             });
