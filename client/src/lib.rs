@@ -50,6 +50,7 @@ mod options;
 mod response;
 mod retry;
 mod secret;
+pub mod sse;
 mod transport;
 mod watch;
 mod zone;
