@@ -18,10 +18,9 @@ pub mod listener;
 pub mod rate_limiter;
 pub mod readiness;
 pub mod request_context;
-mod secret;
 pub mod telemetry;
 pub mod tls;
 pub mod websocket;
 pub mod worker_health;
 
-pub use secret::Secret;
+pub use interzone_protocol::vocab::Secret;

@@ -7,8 +7,8 @@ use super::credential::{self, RandomError};
 use super::record_store::{IssuerRecord, IssuerStore, IssuerStoreError};
 use super::redirect_uri::RedirectUri;
 use super::revocation_list;
+use crate::Secret;
 use crate::clock::Clock;
-use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

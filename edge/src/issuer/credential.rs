@@ -3,7 +3,7 @@
 //! All secrets are generated here with 256 random bits, so a plain SHA-256 hash is enough to store them:
 //! there is nothing to guess that a slow hash would protect.
 
-use crate::secret::Secret;
+use crate::Secret;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

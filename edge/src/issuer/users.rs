@@ -6,8 +6,8 @@ use super::clients::{AccountError, check_id};
 use super::credential;
 use super::record_store::{IssuerStore, IssuerStoreError};
 use super::revocation_list;
+use crate::Secret;
 use crate::clock::Clock;
-use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Allowed dependencies between the crates, and placement of external crates. ARCHITECTURE.md has the table,
 //! `ALLOWED_DEPENDENCIES` is the checked copy, and a test keeps the two equal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("protocol", &["jsonrpc"]),
     ("hub", &["protocol::vocab"]),
     ("store", &["hub", "protocol::vocab"]),
-    ("edge", &[]),
+    ("edge", &["protocol::vocab"]),
     ("client", &["jsonrpc", "protocol"]),
     (
         "execution",
@@ -190,6 +190,33 @@ pub(crate) fn misplaced_external_crates(member: &CrateManifest) -> Vec<String> {
     });
     misplaced
         .map(|(used, _)| format!("`{name}` uses `{used}`"))
+        .collect()
+}
+
+/// AWS's crates that a package is built with on this system; those of the TLS provider are not counted.
+pub(crate) fn aws_crates(package: &str, features: &[&str]) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges=normal"])
+        .args(["--prefix=none", "--format={p}", "--package", package])
+        .args(features)
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let names: BTreeSet<&str> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let is_aws = |name: &&&str| name.starts_with("aws-") && !name.starts_with(AWS_TLS_PREFIX);
+    names
+        .iter()
+        .filter(is_aws)
+        .map(|name| (*name).to_owned())
         .collect()
 }
 

@@ -40,6 +40,26 @@ pub(crate) fn environment_only_in_config(source: &SourceFile) -> Vec<Finding> {
     })
 }
 
+/// One type hides secrets, and one parses server-sent events; other files use them.
+pub(crate) fn shared_types_are_defined_once(source: &SourceFile) -> Vec<Finding> {
+    let is_home = |home: &str| source.path == home;
+    let hidden = |line: usize| {
+        let mut literals = source.literals.iter();
+        literals.any(|literal| literal.line == line && literal.value == "[hidden]")
+    };
+    collect_findings(source, source.product(), |line| {
+        let hides = line.code.contains("write_str(") && hidden(line.number);
+        let parses = ["struct SseParser", "struct SseDecoder"];
+        if hides && !is_home("protocol/src/vocab/secret.rs") {
+            return Some("a type that hides its content".to_owned());
+        }
+        let parser = parses.iter().find(|name| has_word(&line.code, name));
+        parser
+            .filter(|_| !is_home("client/src/sse.rs"))
+            .map(|name| (*name).to_owned())
+    })
+}
+
 /// The terminal is written to only in `cli/` and by examples, which are programs of their own.
 pub(crate) fn terminal_only_in_cli(source: &SourceFile) -> Vec<Finding> {
     if ["cli/", "examples/"]
@@ -266,6 +286,22 @@ mod tests {
             "edge/src/a.rs",
             "let at = env!(\"CARGO_PKG_VERSION\");",
         );
+    }
+
+    #[test]
+    fn second_secret_type_or_sse_parser_is_found() {
+        let secret = "f.write_str(\"[hidden]\")";
+        assert_passes(
+            shared_types_are_defined_once,
+            "protocol/src/vocab/secret.rs",
+            secret,
+        );
+        assert_breaks(shared_types_are_defined_once, "edge/src/a.rs", secret);
+        let text = "let log = text.replace(key, \"[hidden]\");";
+        assert_passes(shared_types_are_defined_once, "edge/src/a.rs", text);
+        let parser = "pub struct SseParser {";
+        assert_passes(shared_types_are_defined_once, "client/src/sse.rs", parser);
+        assert_breaks(shared_types_are_defined_once, "cli/src/a.rs", parser);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::require_secret;
 use crate::config::{AgentConfig, PeerAddress, PeerCredentials, RemoteConfig};
 use crate::wiring::StartError;
-use interzone_client::{Client, ClientCredentials, Credentials, Secret};
+use interzone_client::{Client, ClientCredentials, Credentials};
 use interzone_execution::agents::{RemoteAgent, RemoteOptions};
 use interzone_hub::Agent;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) async fn create_agent(
     builder = match &peer.credentials {
         PeerCredentials::None => builder,
         PeerCredentials::Token(reference) => {
-            let token = Secret::new(require_secret(config, reference)?.expose());
+            let token = require_secret(config, reference)?.clone();
             builder.credentials(Credentials::Bearer(token))
         }
         PeerCredentials::Client {
@@ -51,7 +51,7 @@ pub(super) async fn create_agent(
             secret: reference,
             token_url,
         } => {
-            let client_secret = Secret::new(require_secret(config, reference)?.expose());
+            let client_secret = require_secret(config, reference)?.clone();
             let client = ClientCredentials::new(id, client_secret);
             builder.credentials(match token_url {
                 Some(url) => client.token_url(url.as_str()),
