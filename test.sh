@@ -18,6 +18,7 @@ FAULT_ROUNDS=${FAULT_ROUNDS:-10}
 STEPS=(
   "fmt|formatting"
   "clippy|lints, without warnings"
+  "default|the default build, which has no AWS support, compiles"
   "doc|documentation builds, without warnings"
   "test|unit, store, end-to-end and tidy tests, fuzz seeds"
   "doctest|examples in the documentation"
@@ -61,11 +62,14 @@ step_fmt() {
 }
 
 step_clippy() {
-  cargo clippy --locked --workspace --all-targets -- -D warnings
+  cargo clippy --locked --workspace --all-targets --features aws -- -D warnings
   stable_fuzz clippy --all-targets -- -D warnings
 }
 
-step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps; }
+# All other steps build with every feature.
+step_default() { cargo clippy --locked --package interzone-cli -- -D warnings; }
+
+step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --features aws --no-deps; }
 
 # Starts a private PostgreSQL server, which is stopped when this shell exits, and uses the browser and the
 # third-party programs installed below the target folder. Both test runs are executed, and either one fails
@@ -80,13 +84,13 @@ step_test() {
   # shellcheck source=/dev/null
   source "$SCRATCH/peers"
   trap 'scripts/postgres.sh stop' EXIT
-  INTERZONE_FAULT_ROUNDS=$FAULT_ROUNDS cargo nextest run --locked --workspace || rc=$?
+  INTERZONE_FAULT_ROUNDS=$FAULT_ROUNDS cargo nextest run --locked --workspace --features aws || rc=$?
   echo "--- fuzz seeds"
   stable_fuzz test --lib || rc=$?
   return "$rc"
 }
 
-step_doctest() { cargo test --locked --workspace --doc; }
+step_doctest() { cargo test --locked --workspace --features aws --doc; }
 
 # Advisories are not checked: they have to be downloaded, and a test must not depend on their current state.
 # deny.toml may allow a crate that is not used yet, so unused wrappers are allowed.
@@ -119,6 +123,7 @@ step_fuzz() {
 
 need_fmt() { component rustfmt; }
 need_clippy() { component clippy; }
+need_default() { component clippy; }
 need_test() {
   cargo_tool nextest "$NEXTEST_VERSION"
   postgres

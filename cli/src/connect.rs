@@ -121,12 +121,9 @@ impl ConnectOptions {
             (None, None, Some(file)) => read_secret_file(file).map(Some),
             (None, None, None) => Ok(None),
         };
-        let client_type = |secret: Option<interzone_edge::Secret>| {
-            secret.map(|secret| Secret::new(secret.expose()))
-        };
         let client_secret = secret(
             &self.client_secret_file,
-            client_type(environment.client_secret),
+            environment.client_secret,
             &environment.client_secret_file,
         )?;
         let credentials = if let Some(file) = &self.token_file {
@@ -136,16 +133,12 @@ impl ConnectOptions {
                 Some(secret) => ServerCredentials::Client { id, secret },
                 None => ServerCredentials::Public { id },
             }
-        } else if let Some(token) = secret(
-            &None,
-            client_type(environment.token),
-            &environment.token_file,
-        )? {
+        } else if let Some(token) = secret(&None, environment.token, &environment.token_file)? {
             ServerCredentials::Token(token)
         } else if let Some(profile) = &profile {
             ServerCredentials::Client {
                 id: profile.client_id.clone(),
-                secret: Secret::new(profile.client_secret.expose()),
+                secret: profile.client_secret.clone(),
             }
         } else {
             ServerCredentials::None

@@ -13,6 +13,7 @@ mod signals;
 mod store;
 mod verification;
 
+pub(crate) use agents::{HAS_AWS_SUPPORT, check_aws_support};
 pub(crate) use error::StartError;
 pub(crate) use identity::grantable_scopes;
 pub(crate) use signals::ShutdownSignals;

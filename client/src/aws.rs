@@ -1,15 +1,11 @@
-//! AWS support: request signing (SigV4) and Bedrock AgentCore as a transport.
+//! AWS support: request signing (SigV4) and Bedrock AgentCore as a transport. Credentials and signatures come from
+//! AWS's own crates.
 
 mod agentcore;
-mod chain;
-mod credential_http;
 mod credentials;
-mod environment;
-mod metadata;
-mod profiles;
 mod signer;
-mod sigv4;
-mod sts;
 
 pub use agentcore::{AgentCore, AgentCoreAuth, AgentCoreOptions};
-pub use signer::{AwsKeys, AwsSigner, RequestSigner, SignError};
+pub use aws_credential_types::Credentials as AwsCredentials;
+pub use aws_credential_types::provider::ProvideCredentials;
+pub use signer::{AwsSigner, RequestSigner, SignError};

@@ -10,7 +10,6 @@ use interzone_protocol::vocab::{Artifact, Message};
 use watch_loop::WatchLoop;
 
 mod event;
-pub(crate) mod sse;
 mod text_cursor;
 mod watch_loop;
 

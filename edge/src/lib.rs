@@ -18,9 +18,8 @@ pub mod listener;
 pub mod rate_limiter;
 pub mod readiness;
 pub mod request_context;
-mod secret;
 pub mod telemetry;
 pub mod tls;
 pub mod websocket;
 
-pub use secret::Secret;
+pub use interzone_protocol::vocab::Secret;

@@ -77,6 +77,20 @@ fn architecture_table_matches_checked_table() {
 }
 
 #[test]
+fn default_build_has_no_aws_crates() {
+    assert_eq!(
+        dependencies::aws_crates("interzone-cli", &[]),
+        Vec::<String>::new(),
+        "make the dependency optional and enable it by the feature `aws` only"
+    );
+    let with_feature = dependencies::aws_crates("interzone-cli", &["--features", "aws"]);
+    assert!(
+        with_feature.iter().any(|name| name == "aws-config"),
+        "{with_feature:?}"
+    );
+}
+
+#[test]
 fn external_crates_are_used_only_where_allowed() {
     let found: Vec<String> = dependencies::members()
         .iter()
@@ -126,6 +140,14 @@ fn environment_is_read_in_one_place() {
     check_all_files(
         rules::environment_only_in_config,
         "read it in cli/src/config.rs and pass the value in; nothing may set it",
+    );
+}
+
+#[test]
+fn secret_type_and_sse_parser_are_defined_once() {
+    check_all_files(
+        rules::shared_types_are_defined_once,
+        "wrap `protocol::vocab::Secret`, or use `interzone_client::sse`",
     );
 }
 

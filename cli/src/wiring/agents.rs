@@ -4,7 +4,9 @@ mod llm;
 mod remote;
 
 use super::StartError;
-use crate::config::{AgentConfig, AgentKind, CommandConfig, Config, SecretRef};
+use crate::config::{
+    AgentConfig, AgentKind, CommandConfig, Config, PeerAddress, ProviderConfig, SecretRef,
+};
 use interzone_edge::Secret;
 use interzone_edge::tls::TrustRoots;
 use interzone_execution::agents::{CommandAgent, CommandOptions, DemoAgent, Supervisor};
@@ -17,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Default concurrent runs of the demo agent, which costs nearly nothing.
 const DEMO_CONCURRENCY: usize = 256;
+
+/// Whether this binary was built with the feature `aws`.
+pub(crate) const HAS_AWS_SUPPORT: bool = cfg!(feature = "aws");
 
 /// The agents, and those that are external programs and must be stopped.
 pub(super) struct AgentSet {
@@ -38,6 +43,7 @@ impl AgentSet {
         let mut registry = Registry::default();
         let mut command_agents = Vec::new();
         for agent in &config.agents {
+            check_aws_support(agent, HAS_AWS_SUPPORT)?;
             registry.add(create_agent(agent, deps, &mut command_agents).await?);
             if agent.id.as_str() == config.default_agent {
                 registry.set_default(&agent.id).map_err(StartError::Hub)?;
@@ -60,6 +66,24 @@ impl AgentSet {
     /// Returns the external programs, to be stopped on shutdown.
     pub(super) fn command_agents(&self) -> Vec<Arc<CommandAgent>> {
         self.command_agents.clone()
+    }
+}
+
+/// Checks that a binary with or without AWS support can run the agent.
+///
+/// # Errors
+/// The agent needs AWS support, and the binary has none.
+pub(crate) fn check_aws_support(config: &AgentConfig, has_support: bool) -> Result<(), StartError> {
+    let needs_aws = match &config.kind {
+        AgentKind::Demo | AgentKind::Command(_) => false,
+        AgentKind::Llm(model) => matches!(model.provider, ProviderConfig::Bedrock { .. }),
+        AgentKind::Remote(peer) => matches!(peer.address, PeerAddress::Runtime { .. }),
+    };
+    match needs_aws && !has_support {
+        true => Err(StartError::NoAws {
+            id: config.id.to_string(),
+        }),
+        false => Ok(()),
     }
 }
 
@@ -145,4 +169,32 @@ fn require_secret<'a>(
             id: config.id.to_string(),
             location: secret_ref.location.clone(),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_aws_support;
+    use crate::config::Config;
+    use std::path::Path;
+
+    #[test]
+    fn agent_that_needs_aws_is_refused_by_a_build_without_it() {
+        let config = "[execution]\npublic_url = \"https://localhost:8443\"\n\
+            [tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n\
+            [[agents]]\nid = \"demo\"\nkind = \"demo\"\ndefault = true\n\
+            [[agents]]\nid = \"model\"\nkind = \"llm\"\nprovider = \"bedrock\"\nmodel = \"m\"\n\
+            region = \"eu-west-1\"\n\
+            [[agents]]\nid = \"cloud\"\nkind = \"remote\"\nruntime = \"arn:aws:x\"\n\
+            [[agents]]\nid = \"peer\"\nkind = \"remote\"\nurl = \"https://peer.example\"\n";
+        let config = Config::read(config, [], Path::new(".")).unwrap();
+        let refused: Vec<String> = (config.agents.iter())
+            .filter_map(|agent| check_aws_support(agent, false).err())
+            .map(|error| error.to_string())
+            .collect();
+        assert_eq!(refused.len(), 2, "{refused:?}");
+        assert!(refused[0].starts_with("agent \"model\" needs AWS support"));
+        assert!(refused[1].contains("build it with `--features aws`"));
+        let supported = |agent| check_aws_support(agent, true).is_ok();
+        assert!(config.agents.iter().all(supported));
+    }
 }

@@ -79,9 +79,9 @@ pub(crate) enum StartError {
         /// Location of the secret.
         location: String,
     },
-    #[cfg(not(feature = "aws"))]
     #[error(
-        "agent {id:?} needs AWS support, which this build does not have; build it with feature `aws`"
+        "agent {id:?} needs AWS support, which this binary was built without; install a released package or image, or \
+         build it with `--features aws`"
     )]
     NoAws { id: String },
     #[error("the agents cannot be registered: {0}")]

@@ -2,13 +2,13 @@
 //! calls are supported.
 
 use super::signer::RequestSigner;
-use super::sigv4;
 use crate::error::{ConfigError, Error};
 use crate::http_exchange;
 use crate::transport::{ByteStream, ConversationName, Transport, TransportError};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fmt::Write;
@@ -37,6 +37,13 @@ const SESSION_LENGTH: std::ops::RangeInclusive<usize> = 33..=256;
 const THROTTLE_WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 /// Maximum size of an error response.
 const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// Characters that are percent-encoded in URLs: all but the unreserved ones.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 const ONLY_CALLS: &str = "AgentCore supports calls only: use the events of execute_task, or poll";
 const TOKEN_AND_SIGNATURE: &str = "a signed call cannot have a token: remove the credentials, or use them \
@@ -309,7 +316,7 @@ fn plain_error_name(text: &str) -> Option<String> {
 
 /// Percent-encodes one path segment.
 fn encode_segment(text: &str) -> String {
-    sigv4::percent_encode(text, b"")
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 impl fmt::Debug for AgentCore {

@@ -1,9 +1,14 @@
-//! Request signers for AWS. The algorithm is in `sigv4`, credentials come from `credentials`.
+//! Request signers for AWS.
 
 use super::credentials::CredentialCache;
-use super::sigv4;
-use crate::Secret;
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::ProvideCredentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings};
+use aws_sigv4::sign::v4;
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue, header};
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,55 +32,10 @@ pub enum SignError {
     #[error(
         "there are no credentials for AWS: set them in the environment, a profile or a role: {0}"
     )]
-    Credentials(Arc<dyn std::error::Error + Send + Sync>),
+    Credentials(Arc<dyn Error + Send + Sync>),
     /// The request has a part that cannot be signed.
     #[error("the request cannot be signed: {0}")]
-    Request(Arc<dyn std::error::Error + Send + Sync>),
-}
-
-/// Static AWS credentials.
-///
-/// ```
-/// use interzone_client::aws::AwsKeys;
-///
-/// let keys = AwsKeys::new("AKIDEXAMPLE", "s3cret");
-/// assert!(!format!("{keys:?}").contains("s3cret"));
-/// ```
-#[derive(Clone, Debug)]
-pub struct AwsKeys {
-    id: String,
-    secret: Secret,
-    session: Option<Secret>,
-}
-
-impl AwsKeys {
-    /// Creates credentials from an access key id and its secret.
-    pub fn new(id: impl Into<String>, secret: impl Into<Secret>) -> Self {
-        Self {
-            id: id.into(),
-            secret: secret.into(),
-            session: None,
-        }
-    }
-
-    /// Adds the session token of temporary credentials.
-    #[must_use]
-    pub fn with_session_token(mut self, token: impl Into<Secret>) -> Self {
-        self.session = Some(token.into());
-        self
-    }
-
-    pub(super) fn id(&self) -> &str {
-        &self.id
-    }
-
-    pub(super) fn secret(&self) -> &str {
-        self.secret.expose()
-    }
-
-    pub(super) fn session(&self) -> Option<&str> {
-        self.session.as_ref().map(Secret::expose)
-    }
+    Request(Arc<dyn Error + Send + Sync>),
 }
 
 /// SigV4 signer for one service in one region.
@@ -95,38 +55,40 @@ impl AwsKeys {
 /// ```
 #[derive(Clone)]
 pub struct AwsSigner {
-    keys: Arc<CredentialCache>,
+    credentials: Arc<CredentialCache>,
     service: String,
     region: String,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl AwsSigner {
-    /// Signs with credentials of the AWS default chain: environment, profiles, web identity, container, instance.
-    /// They are fetched when the first request is signed, and again before they expire.
-    // Async although nothing is awaited yet, so that the signature can stay.
+    /// Signs with credentials of AWS's default chain: environment, profiles (keys, roles, single sign-on,
+    /// `credential_process`), web identity, container, instance. They are fetched when the first request is signed,
+    /// and again before they expire.
     pub async fn from_default_chain(service: impl Into<String>, region: impl Into<String>) -> Self {
         let region = region.into();
-        let keys = CredentialCache::default_chain(&region);
-        Self::from_cache(keys, service.into(), region)
+        let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(Region::new(region.clone()))
+            .load()
+            .await;
+        let cache = CredentialCache::new(config.credentials_provider());
+        Self::from_cache(cache, service.into(), region)
     }
 
-    /// Signs with these credentials.
-    pub fn from_keys(
+    /// Signs with credentials of this provider. [`AwsCredentials`](super::AwsCredentials) provide themselves.
+    pub fn from_provider(
         service: impl Into<String>,
         region: impl Into<String>,
-        keys: &AwsKeys,
+        provider: impl ProvideCredentials + 'static,
     ) -> Self {
-        Self::from_cache(
-            CredentialCache::fixed(keys.clone()),
-            service.into(),
-            region.into(),
-        )
+        let provider = aws_credential_types::provider::SharedCredentialsProvider::new(provider);
+        let cache = CredentialCache::new(Some(provider));
+        Self::from_cache(cache, service.into(), region.into())
     }
 
-    fn from_cache(keys: CredentialCache, service: String, region: String) -> Self {
+    fn from_cache(credentials: CredentialCache, service: String, region: String) -> Self {
         Self {
-            keys: Arc::new(keys),
+            credentials: Arc::new(credentials),
             service,
             region,
             clock: Arc::new(SystemTime::now),
@@ -144,20 +106,65 @@ impl AwsSigner {
     pub fn region(&self) -> &str {
         &self.region
     }
+
+    /// Returns the signature headers of a request.
+    fn signature_headers(
+        &self,
+        request: &http::Request<Bytes>,
+        credentials: Credentials,
+        at: SystemTime,
+    ) -> Result<Vec<(HeaderName, HeaderValue)>, Box<dyn Error + Send + Sync>> {
+        let identity = credentials.into();
+        let params = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&self.region)
+            .name(&self.service)
+            .time(at)
+            .settings(SigningSettings::default())
+            .build()?;
+        let mut headers = Vec::with_capacity(request.headers().len());
+        for (name, value) in request.headers() {
+            if is_signed(name) {
+                headers.push((name.as_str(), value.to_str()?));
+            }
+        }
+        let body = SignableBody::Bytes(request.body());
+        let address = request.uri().to_string();
+        let method = request.method().as_str();
+        let signable = SignableRequest::new(method, address, headers.into_iter(), body)?;
+        let (instructions, _) =
+            aws_sigv4::http_request::sign(signable, &params.into())?.into_parts();
+        let (added, _) = instructions.into_parts();
+        let mut headers = Vec::with_capacity(added.len());
+        for added in added {
+            let name = HeaderName::from_static(added.name());
+            let mut value = HeaderValue::from_str(added.value())?;
+            value.set_sensitive(name == header::AUTHORIZATION || added.sensitive());
+            headers.push((name, value));
+        }
+        Ok(headers)
+    }
 }
 
 #[async_trait::async_trait]
 impl RequestSigner for AwsSigner {
     async fn sign(&self, request: &mut http::Request<Bytes>) -> Result<(), SignError> {
         let at = (self.clock)();
-        let keys = self.keys.get(at).await?;
-        let scope = sigv4::SigningScope {
-            service: &self.service,
-            region: &self.region,
-            at,
-        };
-        sigv4::sign(request, &keys, scope)
+        let credentials = self.credentials.get(at).await?;
+        let headers = self
+            .signature_headers(request, credentials, at)
+            .map_err(|error| SignError::Request(error.into()))?;
+        request.headers_mut().extend(headers);
+        Ok(())
     }
+}
+
+/// Returns true for headers that are signed: those with a meaning to AWS. Intermediaries may change others.
+fn is_signed(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    name == header::CONTENT_TYPE
+        || text.starts_with("x-amz-")
+        || (text.starts_with("x-amzn-") && text != "x-amzn-trace-id")
 }
 
 /// Omits credentials.

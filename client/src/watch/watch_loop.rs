@@ -2,11 +2,11 @@
 
 use super::WatchEvent;
 use super::event::{self, Finality};
-use super::sse::{SseEvent, SseParser};
 use super::text_cursor::TextCursor;
 use crate::client::{Client, sort_scopes};
 use crate::clock::saturating_deadline;
 use crate::error::{Error, InvalidResponse};
+use crate::sse::{SseEvent, SseParser};
 use crate::transport::ByteStream;
 use futures_util::StreamExt;
 use interzone_protocol::acp::Scope;

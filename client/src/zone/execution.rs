@@ -7,8 +7,8 @@ use crate::client::call::EventsOrReply;
 use crate::clock::saturating_deadline;
 use crate::error::{Error, InvalidResponse};
 use crate::response::{self, CallFrame};
+use crate::sse::{SseEvent, SseParser};
 use crate::transport::{ByteStream, TransportError};
-use crate::watch::sse::{SseEvent, SseParser};
 use futures_util::StreamExt;
 use interzone_protocol::zone::{
     ErrorReason, ExecuteResult, ExecuteStatus, PROGRESS_METHOD, TaskIdParams, TaskOutcome,

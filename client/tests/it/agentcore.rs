@@ -5,7 +5,7 @@ use crate::calls::get_params;
 use crate::scripted_peer::{BodyPart, PeerAction, ScriptedPeer};
 use bytes::Bytes;
 use interzone_client::aws::{
-    AgentCore, AgentCoreAuth, AgentCoreOptions, AwsKeys, AwsSigner, RequestSigner, SignError,
+    AgentCore, AgentCoreAuth, AgentCoreOptions, AwsCredentials, AwsSigner, RequestSigner, SignError,
 };
 use interzone_client::{Client, ConfigError, Credentials, Error, Secret, TransportError, WaitMode};
 use interzone_protocol::zone::{ErrorReason, ExecuteTaskParams, UserMessageKey};
@@ -18,8 +18,8 @@ const ARN: &str = "arn:aws:bedrock-agentcore:eu-west-1:123456789012:runtime/zone
 const SESSION: &str = "x-amzn-bedrock-agentcore-runtime-session-id";
 
 fn signer() -> AwsSigner {
-    let keys = AwsKeys::new("AKIDEXAMPLE", "s3cret").with_session_token("t0ken");
-    AwsSigner::from_keys("bedrock-agentcore", "eu-west-1", &keys)
+    let keys = AwsCredentials::from_keys("AKIDEXAMPLE", "s3cret", Some("t0ken".to_owned()));
+    AwsSigner::from_provider("bedrock-agentcore", "eu-west-1", keys)
 }
 
 fn options() -> AgentCoreOptions {

@@ -5,8 +5,8 @@
 use super::jwt::{CnfClaim, ExpectedClaims, OneOrMany, Seconds, check_names};
 use super::token_cache::TokenHash;
 use super::{AuthFailure, Identity, issuer_request, reason};
+use crate::Secret;
 use crate::limited_body;
-use crate::secret::Secret;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;

@@ -28,7 +28,6 @@ mod options;
 mod provider;
 mod request;
 mod retry;
-mod sse;
 mod tools;
 
 #[cfg(feature = "aws")]

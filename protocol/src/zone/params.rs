@@ -1,7 +1,7 @@
 //! Params of the zone methods.
 
-use crate::vocab::Timestamp;
-use serde::{Deserialize, Serialize};
+use crate::vocab::{Secret, Timestamp};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// Params of `execute_task`.
@@ -74,39 +74,39 @@ impl ExecuteTaskParams {
     }
 }
 
-/// A Slack token, or a capability in its place. Only serialization exposes it; `Debug` hides it.
+/// A Slack token, or a capability in its place. Only serialization exposes it.
 ///
 /// ```
 /// use interzone_protocol::zone::BotToken;
 ///
-/// assert_eq!(format!("{:?}", BotToken::from("xoxb-1")), "[hidden]");
+/// assert!(!format!("{:?}", BotToken::from("xoxb-1")).contains("xoxb-1"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct BotToken(String);
+pub struct BotToken(Secret);
 
 impl BotToken {
     /// Returns true if the token is blank.
     pub fn is_blank(&self) -> bool {
-        self.0.trim().is_empty()
+        self.0.expose().trim().is_empty()
     }
 }
 
 impl From<String> for BotToken {
     fn from(token: String) -> Self {
-        Self(token)
+        Self(token.into())
     }
 }
 
 impl From<&str> for BotToken {
     fn from(token: &str) -> Self {
-        Self(token.to_owned())
+        Self(token.into())
     }
 }
 
-impl fmt::Debug for BotToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
+impl Serialize for BotToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.expose())
     }
 }
 

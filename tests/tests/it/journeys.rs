@@ -9,7 +9,7 @@ pub(crate) mod peers;
 mod rpc;
 mod sse;
 mod tokens;
-mod zone_process;
+pub(crate) mod zone_process;
 
 mod agentcore;
 mod agents;

@@ -1,5 +1,6 @@
 //! One contract test over every transport to a zone, and a zone as an agent of another zone.
 
+#[cfg(feature = "aws")]
 mod agentcore;
 mod contract;
 mod remote;

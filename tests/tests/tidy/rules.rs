@@ -20,11 +20,9 @@ pub(crate) fn sql_only_in_store(source: &SourceFile) -> Vec<Finding> {
         .collect()
 }
 
-/// The environment is read in `cli/src/config.rs`. AWS's default credential sources are variables, and the client
-/// library reads them for programs without an Interzone configuration.
+/// The environment is read in `cli/src/config.rs`.
 pub(crate) fn environment_only_in_config(source: &SourceFile) -> Vec<Finding> {
-    let homes = ["cli/src/config.rs", "client/src/aws/environment.rs"];
-    if homes.contains(&source.path.as_str()) || source.path.starts_with("cli/src/config/") {
+    if source.path == "cli/src/config.rs" || source.path.starts_with("cli/src/config/") {
         return Vec::new();
     }
     collect_findings(source, source.product(), |line| {
@@ -38,6 +36,26 @@ pub(crate) fn environment_only_in_config(source: &SourceFile) -> Vec<Finding> {
         names
             .iter()
             .find(|name| has_word(&line.code, name))
+            .map(|name| (*name).to_owned())
+    })
+}
+
+/// One type hides secrets, and one parses server-sent events; other files use them.
+pub(crate) fn shared_types_are_defined_once(source: &SourceFile) -> Vec<Finding> {
+    let is_home = |home: &str| source.path == home;
+    let hidden = |line: usize| {
+        let mut literals = source.literals.iter();
+        literals.any(|literal| literal.line == line && literal.value == "[hidden]")
+    };
+    collect_findings(source, source.product(), |line| {
+        let hides = line.code.contains("write_str(") && hidden(line.number);
+        let parses = ["struct SseParser", "struct SseDecoder"];
+        if hides && !is_home("protocol/src/vocab/secret.rs") {
+            return Some("a type that hides its content".to_owned());
+        }
+        let parser = parses.iter().find(|name| has_word(&line.code, name));
+        parser
+            .filter(|_| !is_home("client/src/sse.rs"))
             .map(|name| (*name).to_owned())
     })
 }
@@ -263,21 +281,27 @@ mod tests {
             "cli/src/config.rs",
             "let home = std::env::var(\"HOME\");",
         );
-        assert_breaks(
-            environment_only_in_config,
-            "client/src/aws/chain.rs",
-            "let id = std::env::var(\"AWS_ACCESS_KEY_ID\");",
-        );
-        assert_passes(
-            environment_only_in_config,
-            "client/src/aws/environment.rs",
-            "Self::new(|name| std::env::var(name).ok(), network)",
-        );
         assert_passes(
             environment_only_in_config,
             "edge/src/a.rs",
             "let at = env!(\"CARGO_PKG_VERSION\");",
         );
+    }
+
+    #[test]
+    fn second_secret_type_or_sse_parser_is_found() {
+        let secret = "f.write_str(\"[hidden]\")";
+        assert_passes(
+            shared_types_are_defined_once,
+            "protocol/src/vocab/secret.rs",
+            secret,
+        );
+        assert_breaks(shared_types_are_defined_once, "edge/src/a.rs", secret);
+        let text = "let log = text.replace(key, \"[hidden]\");";
+        assert_passes(shared_types_are_defined_once, "edge/src/a.rs", text);
+        let parser = "pub struct SseParser {";
+        assert_passes(shared_types_are_defined_once, "client/src/sse.rs", parser);
+        assert_breaks(shared_types_are_defined_once, "cli/src/a.rs", parser);
     }
 
     #[test]

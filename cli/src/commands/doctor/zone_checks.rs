@@ -5,7 +5,7 @@ use super::report::DoctorReport;
 use crate::config::{AgentKind, Config, StoreConfig, StoreUrl, VerificationZoneConfig};
 use crate::connect_error::ConnectFailure;
 use crate::error_report::ErrorReport;
-use crate::wiring::{self, required_scopes, zone_client};
+use crate::wiring::{self, HAS_AWS_SUPPORT, check_aws_support, required_scopes, zone_client};
 use interzone_client::RetryPolicy;
 use interzone_hub::{Clock, SystemClock};
 use url::Url;
@@ -262,7 +262,7 @@ pub(super) async fn issuer(config: &Config, wire: &HttpProbe, report: &mut Docto
     }
 }
 
-/// Checks that agents have the secrets they need.
+/// Checks that agents have the secrets they need, and that this binary can run them.
 pub(super) fn agents(config: &Config, report: &mut DoctorReport) {
     for agent in &config.agents {
         let secret = match &agent.kind {
@@ -271,6 +271,10 @@ pub(super) fn agents(config: &Config, report: &mut DoctorReport) {
             AgentKind::Remote(peer) => peer.secret(),
         };
         let name = format!("agent {}", agent.id.as_str());
+        if let Err(error) = check_aws_support(agent, HAS_AWS_SUPPORT) {
+            report.fail(name, error.to_string(), "replace this binary");
+            continue;
+        }
         match secret {
             Some(stored) if stored.secret().is_none() => report.fail(
                 name,

@@ -74,8 +74,12 @@ async fn provider(config: &AgentConfig, model: &LlmConfig) -> Result<LlmProvider
             endpoint: endpoint.clone(),
             credentials: credentials(key, region).await,
         }),
+        // The fields are named because the compiler would report them as unused.
         #[cfg(not(feature = "aws"))]
-        ProviderConfig::Bedrock { .. } => Err(StartError::NoAws {
+        ProviderConfig::Bedrock {
+            region: _region,
+            endpoint: _endpoint,
+        } => Err(StartError::NoAws {
             id: config.id.to_string(),
         }),
     }

@@ -3,7 +3,7 @@
 use super::require_secret;
 use crate::config::{AgentConfig, PeerAddress, PeerCredentials, RemoteConfig};
 use crate::wiring::StartError;
-use interzone_client::{Client, ClientCredentials, Credentials, Secret};
+use interzone_client::{Client, ClientCredentials, Credentials};
 use interzone_execution::agents::{RemoteAgent, RemoteOptions};
 use interzone_hub::Agent;
 use std::sync::Arc;
@@ -26,8 +26,13 @@ pub(super) async fn create_agent(
             qualifier,
             endpoint,
         } => runtime::builder(config, &credentials, (arn, qualifier, endpoint)).await?,
+        // The fields are named because the compiler would report them as unused.
         #[cfg(not(feature = "aws"))]
-        PeerAddress::Runtime { .. } => {
+        PeerAddress::Runtime {
+            arn: _arn,
+            qualifier: _qualifier,
+            endpoint: _endpoint,
+        } => {
             return Err(StartError::NoAws {
                 id: config.id.to_string(),
             });
@@ -40,7 +45,7 @@ pub(super) async fn create_agent(
     builder = match credentials {
         PeerCredentials::None => builder,
         PeerCredentials::Token(reference) => {
-            let token = Secret::new(require_secret(config, reference)?.expose());
+            let token = require_secret(config, reference)?.clone();
             builder.credentials(Credentials::Bearer(token))
         }
         PeerCredentials::Client {
@@ -48,7 +53,7 @@ pub(super) async fn create_agent(
             secret: reference,
             token_url,
         } => {
-            let client_secret = Secret::new(require_secret(config, reference)?.expose());
+            let client_secret = require_secret(config, reference)?.clone();
             let client = ClientCredentials::new(id, client_secret);
             builder.credentials(match token_url {
                 Some(url) => client.token_url(url.as_str()),

@@ -2,7 +2,7 @@
 
 use crate::config::VerificationZoneConfig;
 use crate::wiring::StartError;
-use interzone_client::{Client, ClientCredentials, RetryPolicy, Secret};
+use interzone_client::{Client, ClientCredentials, RetryPolicy};
 use interzone_protocol::zone::Method;
 
 /// Creates the client, with the configured credentials.
@@ -14,8 +14,7 @@ pub(crate) fn zone_client(
     retry: RetryPolicy,
 ) -> Result<Client, StartError> {
     let zone = &config.verification;
-    let secret = zone.oauth.client_secret.as_ref();
-    let secret = Secret::new(secret.map_or("", |secret| secret.expose()));
+    let secret = zone.oauth.client_secret.clone();
     let mut credentials = ClientCredentials::new(&zone.oauth.client_id, secret);
     if let Some(url) = &zone.oauth.token_url {
         credentials = credentials.token_url(url.as_str());

@@ -4,16 +4,17 @@ use super::chat::{Chat, ChatRole, ContentBlock, ModelEvent, StopReason};
 use super::errors::{DecodeError, ErrorDetails, LlmErrorKind, LlmFailure};
 use super::options::endpoint_url;
 use super::provider::{FileSupport, ModelProvider, StreamDecoder, secret_header};
-use super::sse::SseDecoder;
 use super::{AnswerLimits, LlmError, LlmOptions};
 use crate::files::FileKind;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, header};
+use interzone_client::sse::SseParser;
 use interzone_edge::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::collections::VecDeque;
 use url::Url;
 
 /// API version.
@@ -125,7 +126,7 @@ impl ModelProvider for AnthropicProvider {
 
     fn decoder(&self, quota: AnswerLimits) -> Box<dyn StreamDecoder> {
         Box::new(AnthropicDecoder {
-            sse: SseDecoder::new(quota.event_bytes),
+            sse: SseParser::new(quota.event_bytes),
             stopped: false,
         })
     }
@@ -226,15 +227,18 @@ impl<'a> AnthropicBlock<'a> {
 }
 
 struct AnthropicDecoder {
-    sse: SseDecoder,
+    sse: SseParser,
     stopped: bool,
 }
 
 impl StreamDecoder for AnthropicDecoder {
     fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), DecodeError> {
-        let stopped = &mut self.stopped;
-        self.sse
-            .push(bytes, |_, data| decode_event(data, stopped, events))
+        let mut complete = VecDeque::new();
+        let pushed = self.sse.push(bytes, &mut complete);
+        for event in complete {
+            decode_event(&event.data, &mut self.stopped, events)?;
+        }
+        Ok(pushed?)
     }
 
     fn is_complete(&self) -> bool {

@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use url::Url;
 
-mod event_stream;
 mod events;
 mod names;
 

@@ -3,6 +3,7 @@
 
 use crate::files::Language;
 use http::StatusCode;
+use interzone_client::sse::EventTooLarge;
 use interzone_edge::Secret;
 use interzone_hub::AgentError;
 use interzone_protocol::zone::ErrorReason;
@@ -64,6 +65,12 @@ pub(super) enum DecodeError {
     Malformed(&'static str),
     /// The provider reported an error.
     Provider(ProviderError),
+}
+
+impl From<EventTooLarge> for DecodeError {
+    fn from(_: EventTooLarge) -> Self {
+        Self::Malformed("an event is too large")
+    }
 }
 
 impl From<LlmErrorKind> for LlmFailure {

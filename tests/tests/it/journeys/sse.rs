@@ -6,7 +6,9 @@ use super::zone_process::ZoneProcess;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use interzone_client::sse::{SseEvent, SseParser};
 use serde_json::Value;
+use std::collections::VecDeque;
 
 /// A server-sent event.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +33,8 @@ impl ReceivedSseEvent {
 /// An open SSE watch.
 pub(crate) struct SseWatch {
     bytes: BoxStream<'static, reqwest::Result<Bytes>>,
-    buffer: Vec<u8>,
+    parser: SseParser,
+    unread: VecDeque<SseEvent>,
     /// Last event id received, after which another watch may resume.
     pub(crate) last_event_id: Option<u64>,
 }
@@ -44,15 +47,13 @@ impl SseWatch {
 
     async fn read(&mut self) -> Option<ReceivedSseEvent> {
         loop {
-            while let Some(end) = self.buffer.windows(2).position(|at| at == b"\n\n") {
-                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                if let Some(event) = parse_event(&block) {
-                    self.last_event_id = event.id.or(self.last_event_id);
-                    return Some(event);
-                }
+            if let Some(event) = self.unread.pop_front() {
+                let event = decode_event(event);
+                self.last_event_id = event.id.or(self.last_event_id);
+                return Some(event);
             }
-            let block = self.bytes.try_next().await.ok().flatten()?;
-            self.buffer.extend_from_slice(&block);
+            let piece = self.bytes.try_next().await.ok().flatten()?;
+            self.parser.push(&piece, &mut self.unread).unwrap();
         }
     }
 
@@ -83,26 +84,13 @@ impl SseWatch {
     }
 }
 
-/// Parses a block between empty lines; a block of comments is no event.
-fn parse_event(block: &[u8]) -> Option<ReceivedSseEvent> {
-    let text = std::str::from_utf8(block).unwrap();
-    let (mut id, mut name, mut data) = (None, String::new(), String::new());
-    for line in text.lines() {
-        match line.split_once(':') {
-            Some(("id", value)) => id = Some(value.trim().parse().unwrap()),
-            Some(("event", value)) => name = value.trim().to_owned(),
-            Some(("data", value)) => data.push_str(value.trim_start()),
-            _ => {}
-        }
-    }
-    if data.is_empty() {
-        return None;
-    }
-    let data: Value = serde_json::from_str(&data).unwrap();
+fn decode_event(event: SseEvent) -> ReceivedSseEvent {
+    let (id, name) = (event.id.map(|id| id.parse().unwrap()), event.name);
+    let data: Value = serde_json::from_slice(&event.data).unwrap();
     assert_eq!(data["jsonrpc"], "2.0");
     assert_eq!(data["method"], name, "the event is named after its method");
     assert!(data.get("id").is_none(), "a notification: {data}");
-    Some(ReceivedSseEvent { id, name, data })
+    ReceivedSseEvent { id, name, data }
 }
 
 impl ZoneProcess {
@@ -133,7 +121,8 @@ impl ZoneProcess {
         }
         Ok(SseWatch {
             bytes: response.bytes_stream().boxed(),
-            buffer: Vec::new(),
+            parser: SseParser::new(64 << 20),
+            unread: VecDeque::new(),
             last_event_id: after,
         })
     }

@@ -2,14 +2,18 @@
 
 use super::contract;
 use super::zone_fixture::TransportFixture;
+use crate::journeys::zone_process::{TestEnv, ZoneBuilder};
 use bytes::Bytes;
-use interzone_client::aws::{AgentCore, AgentCoreAuth, AgentCoreOptions, AwsKeys, AwsSigner};
+use interzone_client::aws::{
+    AgentCore, AgentCoreAuth, AgentCoreOptions, AwsCredentials, AwsSigner,
+};
 use interzone_client::{
     ByteStream, Client, Error, Https, HttpsOptions, RetryPolicy, Transport, TransportError,
 };
 use interzone_protocol::zone::{ErrorReason, ExecuteTaskParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -101,8 +105,8 @@ fn tampering(
     })
 }
 
-fn keys() -> AwsKeys {
-    AwsKeys::new("AKIDEXAMPLE", "s3cret").with_session_token("t0ken")
+fn keys() -> AwsCredentials {
+    AwsCredentials::from_keys("AKIDEXAMPLE", "s3cret", Some("t0ken".to_owned()))
 }
 
 fn runtime(
@@ -130,7 +134,7 @@ fn network() -> Arc<dyn Transport> {
 async fn agentcore_transport_meets_contract() {
     let place = TransportFixture::with_demo_agent().await;
     let platform = AgentCorePlatform::start(&place.listen().await, &place).await;
-    let signer = AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
+    let signer = AwsSigner::from_provider("bedrock-agentcore", REGION, keys());
     let runtime = Arc::new(runtime(&platform, signer, network()));
     let sent = tampering(runtime, |_| {});
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -154,20 +158,55 @@ async fn agentcore_transport_meets_contract() {
     );
 }
 
+/// The zone signs with what AWS's default chain finds in the home folder of its process.
+#[tokio::test(flavor = "multi_thread")]
+async fn remote_agent_signs_with_credentials_of_a_process() {
+    let place = TransportFixture::with_demo_agent().await;
+    let platform = AgentCorePlatform::start(&place.listen().await, &place).await;
+    let env = TestEnv::new().await;
+    let keys = json!({"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "s3cret",
+        "SessionToken": "t0ken"});
+    fs::create_dir(env.path(".aws")).unwrap();
+    fs::write(env.path("keys.json"), keys.to_string()).unwrap();
+    let command = format!("cat '{}'", env.path("keys.json").display());
+    let profile = format!("[default]\ncredential_process = {command}\n");
+    fs::write(env.path(".aws/config"), profile).unwrap();
+    let mut agent = toml::toml! {
+        id = "cloud"
+        kind = "remote"
+        dialect = "zone"
+        default = true
+    };
+    agent.insert("runtime".to_owned(), ARN.into());
+    agent.insert("endpoint".to_owned(), platform.url.clone().into());
+    let agents = vec![toml::Value::Table(agent)];
+    let zone = ZoneBuilder::new().set("agents", agents).start_in(env).await;
+    let call = json!({"jsonrpc": "2.0", "id": "r-1", "method": "execute_task", "params": {
+        "channel": "C1", "text": "echo hi", "bot_token": "xoxb-t"}});
+    let reply = zone.post(&zone.token("anna"), call.to_string()).await;
+    assert_eq!(
+        reply.json()["result"]["response_text"],
+        json!("hi"),
+        "{reply:?} {}",
+        zone.log()
+    );
+    assert_eq!(platform.received_requests().await.len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_aws_signature_is_rejected() {
     type Tamper = fn(&mut http::Request<Bytes>);
     let place = TransportFixture::with_demo_agent().await;
     let platform = AgentCorePlatform::start(&place.listen().await, &place).await;
-    let signer = || AwsSigner::from_keys("bedrock-agentcore", REGION, &keys());
+    let signer = || AwsSigner::from_provider("bedrock-agentcore", REGION, keys());
     let old_signer = || {
         let then = SystemTime::now() - Duration::from_secs(15 * 60);
         signer().with_clock(move || then)
     };
-    let other_region = || AwsSigner::from_keys("bedrock-agentcore", "us-east-1", &keys());
-    let other_service = || AwsSigner::from_keys("bedrock", REGION, &keys());
-    let other = AwsKeys::new("AKIDEXAMPLE", "guessed").with_session_token("t0ken");
-    let other_key = AwsSigner::from_keys("bedrock-agentcore", REGION, &other);
+    let other_region = || AwsSigner::from_provider("bedrock-agentcore", "us-east-1", keys());
+    let other_service = || AwsSigner::from_provider("bedrock", REGION, keys());
+    let other = AwsCredentials::from_keys("AKIDEXAMPLE", "guessed", Some("t0ken".to_owned()));
+    let other_key = AwsSigner::from_provider("bedrock-agentcore", REGION, other);
     let unchanged: Tamper = |_| {};
     let body: Tamper = |request| *request.body_mut() = Bytes::from_static(b"{}");
     let path: Tamper = |request| {

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http::{StatusCode, header};
+use interzone_client::sse::{SseEvent, SseParser};
 use serde_json::Value;
+use std::collections::VecDeque;
 
 /// Maximum size of an event, far larger than any expected event.
 const MAX_EVENT_BYTES: usize = 4 << 20;
@@ -13,7 +15,8 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 /// Event stream of one response.
 pub(super) struct SseReader {
     chunks: BoxStream<'static, reqwest::Result<Bytes>>,
-    unread: Vec<u8>,
+    parser: SseParser,
+    unread: VecDeque<SseEvent>,
 }
 
 /// An event that contains a JSON-RPC notification.
@@ -41,7 +44,8 @@ impl SseReader {
         }
         Ok(Self {
             chunks: response.bytes_stream().boxed(),
-            unread: Vec::new(),
+            parser: SseParser::new(MAX_EVENT_BYTES),
+            unread: VecDeque::new(),
         })
     }
 
@@ -54,18 +58,14 @@ impl SseReader {
     /// Returns the next event, or `None` at the end of the stream.
     pub(super) async fn next_or_end(&mut self) -> Result<Option<SseNotification>, CheckFailure> {
         loop {
-            while let Some(block) = self.take_block() {
-                if let Some(event) = parse(&block)? {
-                    return Ok(Some(event));
-                }
+            if let Some(event) = self.unread.pop_front() {
+                return decode_event(&event).map(Some);
             }
             match self.chunks.next().await {
-                Some(Ok(piece)) if self.unread.len() + piece.len() <= MAX_EVENT_BYTES => {
-                    self.unread.extend_from_slice(&piece);
-                }
-                Some(Ok(_)) => {
-                    return Err(CheckFailure::violation("an event is larger than 4 MiB"));
-                }
+                Some(Ok(piece)) => self
+                    .parser
+                    .push(&piece, &mut self.unread)
+                    .map_err(|_| CheckFailure::violation("an event is larger than 4 MiB"))?,
                 Some(Err(_)) => {
                     return Err(CheckFailure::violation("timed out waiting for an event"));
                 }
@@ -73,32 +73,11 @@ impl SseReader {
             }
         }
     }
-
-    /// Removes and returns the text before the next empty line.
-    fn take_block(&mut self) -> Option<String> {
-        let end = self.unread.windows(2).position(|pair| pair == b"\n\n")?;
-        let block: Vec<u8> = self.unread.drain(..end + 2).collect();
-        Some(String::from_utf8_lossy(&block).into_owned())
-    }
 }
 
-/// Parses a block; `None` if it is only a comment.
-fn parse(block: &str) -> Result<Option<SseNotification>, CheckFailure> {
-    let (mut id, mut data) = (None, String::new());
-    for line in block.lines() {
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match name {
-            "id" => id = value.parse().ok(),
-            "data" => data.push_str(value),
-            _ => {}
-        }
-    }
-    if data.is_empty() {
-        return Ok(None);
-    }
+fn decode_event(event: &SseEvent) -> Result<SseNotification, CheckFailure> {
     let invalid = || CheckFailure::violation("an event is not a JSON-RPC notification");
-    let mut message: Value = serde_json::from_str(&data).map_err(|_| invalid())?;
+    let mut message: Value = serde_json::from_slice(&event.data).map_err(|_| invalid())?;
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") || message.get("id").is_some()
     {
         return Err(invalid());
@@ -112,20 +91,30 @@ fn parse(block: &str) -> Result<Option<SseNotification>, CheckFailure> {
         .get_mut("params")
         .map(Value::take)
         .unwrap_or_default();
-    Ok(Some(SseNotification { id, method, params }))
+    Ok(SseNotification {
+        id: event.id.as_ref().and_then(|id| id.parse().ok()),
+        method,
+        params,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{SseEvent, decode_event};
 
     #[test]
-    fn event_blocks_are_parsed() {
-        assert!(parse(": keep-alive\n\n").unwrap().is_none());
-        let event = parse("id: 7\nevent: a\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n\n");
-        let event = event.unwrap().unwrap();
+    fn event_data_must_be_a_notification() {
+        let decode = |data: &str| {
+            decode_event(&SseEvent {
+                id: Some("7".to_owned()),
+                name: "a".to_owned(),
+                data: data.into(),
+            })
+        };
+        let event = decode(r#"{"jsonrpc":"2.0","method":"a"}"#).unwrap();
         assert_eq!((event.id, event.method.as_str()), (Some(7), "a"));
-        assert!(parse("data: {}\n\n").is_err());
-        assert!(parse("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\",\"id\":1}\n\n").is_err());
+        assert!(decode("").is_err());
+        assert!(decode("{}").is_err());
+        assert!(decode(r#"{"jsonrpc":"2.0","method":"a","id":1}"#).is_err());
     }
 }

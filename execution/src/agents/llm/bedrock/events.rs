@@ -4,8 +4,9 @@ use super::super::AnswerLimits;
 use super::super::chat::{ModelEvent, StopReason};
 use super::super::errors::{DecodeError, ProviderError};
 use super::super::provider::StreamDecoder;
-use super::event_stream::{self, EventStreamMessage};
-use bytes::BytesMut;
+use aws_smithy_eventstream::frame::read_message_from;
+use aws_smithy_types::event_stream::Message;
+use bytes::{Buf, BytesMut};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -27,22 +28,21 @@ impl BedrockDecoder {
     }
 
     /// Returns the next message, once it is complete.
-    fn next_message(&mut self) -> Result<Option<EventStreamMessage>, DecodeError> {
-        let Some(prelude) = self.buffer.first_chunk() else {
+    fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
+        // A message starts with its length.
+        let Ok(length) = self.buffer.as_ref().try_get_u32() else {
             return Ok(None);
         };
-        let damaged = DecodeError::Malformed("a frame is damaged");
-        let Some(length) = event_stream::frame_length(prelude) else {
-            return Err(damaged);
-        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.limit {
             return Err(DecodeError::Malformed("a frame is too large"));
         }
         if self.buffer.len() < length {
             return Ok(None);
         }
-        let frame = self.buffer.split_to(length).freeze();
-        EventStreamMessage::decode(&frame).map(Some).ok_or(damaged)
+        read_message_from(self.buffer.split_to(length))
+            .map(Some)
+            .map_err(|_| DecodeError::Malformed("a frame is damaged"))
     }
 }
 
@@ -50,7 +50,7 @@ impl StreamDecoder for BedrockDecoder {
     fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), DecodeError> {
         self.buffer.extend_from_slice(bytes);
         while let Some(message) = self.next_message()? {
-            let header = |name: &str| message.header(name);
+            let header = |name: &str| text_header(&message, name);
             match header(":message-type") {
                 Some("event") => match header(":event-type") {
                     Some("messageStop") => {
@@ -100,7 +100,13 @@ impl StreamDecoder for BedrockDecoder {
     }
 }
 
-fn decode_payload<T: DeserializeOwned>(message: &EventStreamMessage) -> Result<T, DecodeError> {
+fn text_header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
+    let mut headers = message.headers().iter();
+    let header = headers.find(|header| header.name().as_str() == name)?;
+    Some(header.value().as_string().ok()?.as_str())
+}
+
+fn decode_payload<T: DeserializeOwned>(message: &Message) -> Result<T, DecodeError> {
     serde_json::from_slice(message.payload())
         .map_err(|_| DecodeError::Malformed("an event is malformed"))
 }

@@ -1,8 +1,15 @@
 //! Names in the form that Bedrock accepts: of models in URLs, and of documents.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use url::Url;
+
+/// Characters that are percent-encoded in URLs: all but the unreserved ones.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Maximum length of a document name, in characters.
 const MAX_DOCUMENT_NAME_CHARS: usize = 100;
@@ -13,14 +20,7 @@ const MAX_DOCUMENT_NAME_CHARS: usize = 100;
 pub(super) fn model_url(mut base: Url, model: &str) -> Url {
     let mut path = base.path().trim_end_matches('/').to_owned();
     path.push('/');
-    for byte in model.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(path, "%{byte:02X}");
-        }
-    }
+    path.extend(utf8_percent_encode(model, ENCODED));
     path.push_str("/converse-stream");
     base.set_path(&path);
     base

@@ -4,11 +4,12 @@ use super::super::AnswerLimits;
 use super::super::chat::{ModelEvent, StopReason};
 use super::super::errors::{DecodeError, ErrorDetails};
 use super::super::provider::StreamDecoder;
-use super::super::sse::SseDecoder;
+use interzone_client::sse::SseParser;
 use serde::Deserialize;
+use std::collections::VecDeque;
 
 pub(super) struct OpenAiDecoder {
-    sse: SseDecoder,
+    sse: SseParser,
     state: OpenAiStreamState,
 }
 
@@ -23,7 +24,7 @@ struct OpenAiStreamState {
 impl OpenAiDecoder {
     pub(super) fn new(quota: AnswerLimits) -> Self {
         Self {
-            sse: SseDecoder::new(quota.event_bytes),
+            sse: SseParser::new(quota.event_bytes),
             state: OpenAiStreamState::default(),
         }
     }
@@ -31,9 +32,12 @@ impl OpenAiDecoder {
 
 impl StreamDecoder for OpenAiDecoder {
     fn push(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), DecodeError> {
-        let state = &mut self.state;
-        self.sse
-            .push(bytes, |_, data| state.decode_chunk(data, events))
+        let mut complete = VecDeque::new();
+        let pushed = self.sse.push(bytes, &mut complete);
+        for event in complete {
+            self.state.decode_chunk(&event.data, events)?;
+        }
+        Ok(pushed?)
     }
 
     fn is_complete(&self) -> bool {

@@ -1,23 +1,41 @@
-//! Incremental parser for server-sent events.
+//! Incremental parser for server-sent events, of zones and other servers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SseEvent {
+pub struct SseEvent {
     /// The id field of this event, not inherited from earlier ones.
-    pub(crate) id: Option<String>,
-    pub(crate) name: String,
-    pub(crate) data: Vec<u8>,
+    pub id: Option<String>,
+    /// The event field, or empty.
+    pub name: String,
+    /// The data fields, joined by line feeds.
+    pub data: Vec<u8>,
 }
 
 /// The event exceeds the size limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventTooLarge;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a server-sent event is too large")]
+pub struct EventTooLarge;
 
+/// Parser for input that is split anywhere.
+///
+/// ```
+/// use interzone_client::sse::SseParser;
+/// use std::collections::VecDeque;
+///
+/// let mut parser = SseParser::new(1024);
+/// let mut events = VecDeque::new();
+/// for piece in [&b"event: tick\nda"[..], b"ta: 1\n\n: comment\n\n"] {
+///     parser.push(piece, &mut events)?;
+/// }
+/// assert_eq!(events.len(), 1);
+/// assert_eq!((events[0].name.as_str(), events[0].data.as_slice()), ("tick", &b"1"[..]));
+/// # Ok::<(), interzone_client::sse::EventTooLarge>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct SseParser {
+pub struct SseParser {
     limit: usize,
     line: Vec<u8>,
     /// The previous line ended with a carriage return, so a line feed now belongs to it.
@@ -35,7 +53,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl SseParser {
     /// Creates a parser for events of at most `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
@@ -48,12 +66,15 @@ impl SseParser {
     }
 
     /// Returns the reconnect delay that the server requested.
-    pub(crate) fn retry(&self) -> Option<Duration> {
+    pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
     /// Parses more bytes. Complete events are appended to `out`.
-    pub(crate) fn push(
+    ///
+    /// # Errors
+    /// An event is larger than the limit. The events before it are in `out`.
+    pub fn push(
         &mut self,
         mut bytes: &[u8],
         out: &mut VecDeque<SseEvent>,

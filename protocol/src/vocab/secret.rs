@@ -1,23 +1,31 @@
 //! Secret strings: tokens, passphrases, keys.
-//!
-//! The type cannot be printed, not even its length, and compares in constant time.
 
+use serde::{Deserialize, Deserializer};
 use std::fmt;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// A secret in memory. `Debug` and `Display` show `[hidden]`; only [`Secret::expose`] returns the text,
-/// so that every use can be found by that name.
-#[derive(Clone, Default, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
+/// A secret in memory, cheap to clone. `Debug` and `Display` show `[hidden]`, not even the length; only
+/// [`Secret::expose`] returns the text, so that every use can be found by that name. It cannot be serialized, and is
+/// compared in constant time.
+///
+/// ```
+/// use interzone_protocol::vocab::Secret;
+///
+/// let secret = Secret::new("correct horse");
+/// assert_eq!(format!("{secret} {secret:?}"), "[hidden] [hidden]");
+/// assert_eq!(secret.expose(), "correct horse");
+/// ```
+#[derive(Clone, Default)]
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(text.into().into())
     }
 
-    /// Returns the text. Call it only where the text is used.
+    /// Returns the text. Call it only where the text is used; the caller must not log it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -43,13 +51,19 @@ impl Eq for Secret {}
 
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(text)
+        Self(text.into())
     }
 }
 
 impl From<&str> for Secret {
     fn from(text: &str) -> Self {
-        Self(text.to_owned())
+        Self(text.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
     }
 }
 
