@@ -5,7 +5,7 @@ use super::open_watch::{OpenedWatch, open_watch, path_id};
 use super::response::error_response;
 use super::watch_sse::render;
 use crate::notifications::RenderError;
-use crate::rpc::acp::convert;
+use crate::rpc::acp::{self, convert};
 use crate::rpc::{AuthenticatedCaller, RequestMeta, errors, serve_authenticated};
 use crate::state::ExecutionState;
 use axum::extract::rejection::PathRejection;
@@ -53,7 +53,7 @@ pub(super) async fn streams_socket(
     let meta = RequestMeta::from_headers(request.headers(), peer.cloned());
     let id = path_id(id);
     let subject = convert::stream_id(&id).map(Subject::Stream);
-    let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
+    let subject = subject.ok_or_else(|| acp::errors::unknown_stream(&id));
     let (mut parts, _) = request.into_parts();
     let opened = match open_watch(&zone, &parts, &meta, subject, "streams.socket").await {
         Ok(opened) => opened,
@@ -162,7 +162,8 @@ async fn handle_call(
     meta: &RequestMeta,
 ) -> SocketResult {
     let text = text.as_bytes();
-    match serve_authenticated(zone, caller, text, &frame_meta(meta)).await {
+    let response = serve_authenticated(zone, caller, text, &frame_meta(meta)).await;
+    match response.body {
         Some(mut answer) => {
             let mut reserved = answer.take_reservation();
             let answer = body::reserve_response_within(
@@ -182,12 +183,9 @@ async fn handle_call(
 /// Request metadata of a frame: that of its socket, received now.
 fn frame_meta(meta: &RequestMeta) -> RequestMeta {
     RequestMeta {
-        correlation: meta.correlation.clone(),
-        peer: meta.peer.clone(),
         received_at: Instant::now(),
-        accepts_sse: false,
         trace: None,
-        endpoint: meta.endpoint,
+        ..meta.clone()
     }
 }
 

@@ -82,19 +82,20 @@ impl Method {
     }
 
     /// The scopes that a token must have for this method, all of them.
-    pub const fn scopes(self) -> [Scope; 2] {
-        let own = match self {
-            Self::TasksCreate | Self::TasksSend => Scope::TasksWrite,
-            Self::TasksGet | Self::TasksList => Scope::TasksRead,
-            Self::TasksCancel => Scope::TasksCancel,
-            Self::StreamStart | Self::StreamMessage | Self::StreamEnd => Scope::StreamsWrite,
+    pub const fn scopes(self) -> &'static [Scope] {
+        match self {
+            Self::TasksCreate | Self::TasksSend => &[Scope::AgentIdentify, Scope::TasksWrite],
+            Self::TasksGet | Self::TasksList => &[Scope::AgentIdentify, Scope::TasksRead],
+            Self::TasksCancel => &[Scope::AgentIdentify, Scope::TasksCancel],
+            Self::StreamStart | Self::StreamMessage | Self::StreamEnd => {
+                &[Scope::AgentIdentify, Scope::StreamsWrite]
+            }
             Self::TasksSubscribe
             | Self::TasksUnsubscribe
             | Self::TaskNotification
-            | Self::StreamChunk => Scope::NotificationsReceive,
-            Self::RequestsFind => Scope::Operate,
-        };
-        [Scope::AgentIdentify, own]
+            | Self::StreamChunk => &[Scope::AgentIdentify, Scope::NotificationsReceive],
+            Self::RequestsFind => &[Scope::AgentIdentify, Scope::Operate],
+        }
     }
 }
 

@@ -137,7 +137,7 @@ async fn invalid_token_returns_401_with_the_token_url() {
 async fn method_without_a_required_scope_returns_403() {
     let world = ZoneFixture::new().await;
     for method in Method::ALL {
-        let needed = method.scopes().map(Scope::name);
+        let needed = method.scopes().iter().map(|scope| scope.name());
         for missing in needed {
             let granted: Vec<&str> = Scope::ALL
                 .iter()
