@@ -16,7 +16,7 @@ use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::readiness::{self, SharedCheck};
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
-use interzone_protocol::acp::Provider;
+use interzone_protocol::vocab::Provider;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

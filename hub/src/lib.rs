@@ -34,7 +34,8 @@ mod transitions;
 
 pub use access::Caller;
 pub use agent::{
-    Agent, AgentError, AgentInfo, Registry, Route, Skill, Turn, TurnOutcome, TurnOutput,
+    Agent, AgentError, AgentInfo, AgentProfile, Registry, Route, Skill, Turn, TurnOutcome,
+    TurnOutput,
 };
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use conversation::{

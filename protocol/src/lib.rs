@@ -6,7 +6,9 @@
 
 pub mod acp;
 mod dialect;
+mod scope;
 pub mod vocab;
 pub mod zone;
 
 pub use dialect::{CAUCE_TRANSPORT_POLICY, Dialect, SharedEndpointPolicy};
+pub use scope::Scope;

@@ -13,7 +13,7 @@ use interzone_edge::clock::Clock;
 use interzone_edge::issuer::{
     GrantType, IssuerStore, NewOAuthClient, OAuthClient as Account, OAuthClients, OAuthUsers,
 };
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use interzone_edge::issuer::{
     AccountError, GrantType, IssuerStore, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
 };
 use interzone_edge::tls::DevCa;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -167,6 +167,7 @@ fn skills(section: &mut Section<'_>) -> Result<Vec<Skill>> {
             description: description.map_or_else(|| name.clone(), |found| found.value),
             id,
             name,
+            ..Skill::default()
         };
         section.finish()?;
         Ok(skill)

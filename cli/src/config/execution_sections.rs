@@ -9,7 +9,7 @@ use super::zone::{
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_execution::request_log::RequestLogScope;
 use interzone_hub::Retention;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::PrincipalId;
 use std::net::SocketAddr;
 

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use interzone_edge::audit::AuditEntry;
 use interzone_hub::{Subject, Watch};
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 

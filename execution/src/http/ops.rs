@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use interzone_edge::listener::Peer;
 use interzone_edge::telemetry::METRICS_MEDIA_TYPE;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::json as object;
 use std::sync::Arc;
 use std::time::Duration;

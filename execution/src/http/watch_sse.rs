@@ -7,7 +7,7 @@
 use super::open_watch::{OpenedWatch, open_watch, path_id};
 use super::response::{error_response, with_headers};
 use super::watch_limit::WatchPermit;
-use crate::notifications::{self, RenderError, RenderedEvent};
+use crate::notifications::{Format, RenderError, RenderedEvent};
 use crate::rpc::acp::{self, convert};
 use crate::rpc::errors::WireError;
 use crate::rpc::{AuthenticatedCaller, RequestMeta};
@@ -202,14 +202,17 @@ pub(super) async fn render(
     match item {
         WatchItem::Event(event) => {
             zone.render_cache
-                .get_or_render(&zone.hub, &event, &zone.limits, &share)
+                .get_or_render(Format::Acp, &zone.hub, &event, &zone.limits, &share)
                 .await
         }
         WatchItem::TextDelta { run, offset, delta } => {
             let Subject::Task(id) = watch.subject() else {
                 return Ok(RenderedEvent::empty());
             };
-            match notifications::render_text_delta(id, run, offset, &delta) {
+            match Format::Acp
+                .renderer()
+                .render_text_delta(id, run, offset, &delta)
+            {
                 Some(notice) => RenderedEvent::unsequenced(notice, &zone.limits, &share),
                 None => Ok(RenderedEvent::empty()),
             }

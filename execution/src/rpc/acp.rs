@@ -4,6 +4,9 @@ pub(crate) mod convert;
 pub(crate) mod errors;
 pub(crate) mod handlers;
 mod json_object;
+mod notifications;
+
+pub(crate) use notifications::AcpRenderer;
 
 use super::context::{CallContext, CallParams};
 use super::dialect::{Dialect, DialectMethod, MethodInfo};

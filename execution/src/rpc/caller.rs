@@ -9,7 +9,7 @@ use interzone_edge::budget::ShareKey;
 use interzone_edge::in_flight::InFlightRequest;
 use interzone_edge::listener::Peer;
 use interzone_hub::Caller;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::PrincipalId;
 use std::pin::pin;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use super::{acp, zone};
 use async_trait::async_trait;
 use axum::http::HeaderName;
 use interzone_jsonrpc::{Batches, Policy, PolicyResolver, RawJson};
+use interzone_protocol::Scope;
 use interzone_protocol::SharedEndpointPolicy;
-use interzone_protocol::acp::Scope;
 use std::collections::HashMap;
 
 /// The dialects of `POST /jsonrpc`.

@@ -11,7 +11,7 @@ use interzone_edge::request_context::CorrelationId;
 use interzone_hub::ports::StoreError;
 use interzone_hub::{HubError, LogThrottle};
 use interzone_jsonrpc::{ErrorCode, ErrorObject, RawJson};
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};

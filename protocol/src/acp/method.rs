@@ -1,9 +1,11 @@
-//! ACP methods and scopes.
+//! ACP methods and the scopes that each requires.
+
+use crate::Scope;
 
 /// A method of ACP, or an Interzone extension of it.
 ///
 /// ```
-/// use interzone_protocol::acp::{Method, Scope};
+/// use interzone_protocol::{Scope, acp::Method};
 ///
 /// let method = Method::from_name("tasks.cancel").unwrap();
 /// assert_eq!(method.scopes(), [Scope::AgentIdentify, Scope::TasksCancel]);
@@ -95,54 +97,6 @@ impl Method {
             | Self::TaskNotification
             | Self::StreamChunk => &[Scope::AgentIdentify, Scope::NotificationsReceive],
             Self::RequestsFind => &[Scope::AgentIdentify, Scope::Operate],
-        }
-    }
-}
-
-/// OAuth scope of a token. Scopes are compared exactly; there are no wildcards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Identify the agent; required by every method.
-    AgentIdentify,
-    /// Read and watch tasks.
-    TasksRead,
-    /// Create tasks and add messages to them.
-    TasksWrite,
-    /// Cancel tasks.
-    TasksCancel,
-    /// Watch streams.
-    StreamsRead,
-    /// Start, send on and end streams.
-    StreamsWrite,
-    /// Receive webhook events.
-    NotificationsReceive,
-    /// Operate the server. Interzone extension; callers of agents do not need it.
-    Operate,
-}
-
-impl Scope {
-    /// The scopes of ACP: all but [`Operate`](Self::Operate).
-    pub const ALL: [Self; 7] = [
-        Self::AgentIdentify,
-        Self::TasksRead,
-        Self::TasksWrite,
-        Self::TasksCancel,
-        Self::StreamsRead,
-        Self::StreamsWrite,
-        Self::NotificationsReceive,
-    ];
-
-    /// The name in a token.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AgentIdentify => "acp:agent:identify",
-            Self::TasksRead => "acp:tasks:read",
-            Self::TasksWrite => "acp:tasks:write",
-            Self::TasksCancel => "acp:tasks:cancel",
-            Self::StreamsRead => "acp:streams:read",
-            Self::StreamsWrite => "acp:streams:write",
-            Self::NotificationsReceive => "acp:notifications:receive",
-            Self::Operate => "interzone:operate",
         }
     }
 }

@@ -8,7 +8,8 @@ use crate::rpc::errors::{
 use axum::http::StatusCode;
 use interzone_edge::auth::AuthFailure;
 use interzone_hub::{HubError, Registry};
-use interzone_protocol::acp::{Method, Scope, codes};
+use interzone_protocol::Scope;
+use interzone_protocol::acp::{Method, codes};
 use interzone_protocol::vocab::{AgentId, TaskState, Timestamp};
 use serde_json::json;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Handlers of ACP's methods. Rules live in the hub, conversions in `convert`, error codes in `errors`.
 
 use super::{convert, errors, json_object};
+use crate::notifications::Format;
 use crate::rpc::context::CallContext;
 use crate::rpc::errors::{CallError, field};
 use crate::rpc::reply::{CallReply, CallResult};
@@ -137,7 +138,7 @@ impl CallResult for TaskReply {
         };
         let is_complete = self.include_messages && self.include_artifacts;
         let json = is_complete
-            .then(|| self.view.cached_rendering("acp", write))
+            .then(|| self.view.cached_rendering(Format::Acp.name(), write))
             .flatten();
         json.map(VerbatimJson::as_str)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http::router;
+use crate::notifications::Format;
 use crate::rpc::body::ResponseBody;
 use crate::rpc::errors::InvalidParams;
 use crate::rpc::params::read;
@@ -11,6 +12,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Request, StatusCode};
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, Identity, KeyConfig};
+use interzone_edge::budget::ShareKey;
 use interzone_edge::clock::Clock;
 use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::limits::HttpLimits;
@@ -18,9 +20,10 @@ use interzone_edge::listener::Peer;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{TrustRoots, install_provider};
-use interzone_hub::{Hub, Limits, RandomIds, Registry, SystemClock};
+use interzone_hub::{Event, EventBody, Hub, Limits, RandomIds, Registry, Subject, SystemClock};
 use interzone_jsonrpc::{ErrorCode, RequestId, Response};
 use interzone_protocol::acp::codes::{AUTHENTICATION_FAILED, INSUFFICIENT_SCOPE, RATE_LIMITED};
+use interzone_protocol::vocab::{StreamId, StreamState};
 use interzone_protocol::zone::ErrorReason;
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use serde::Deserialize;
@@ -182,6 +185,7 @@ impl CallStream for CountStream {
 
 /// A zone that serves the toy dialect beside the others. Its callers have an identity without a token.
 struct ToyZone {
+    state: Arc<ExecutionState>,
     router: axum::Router,
     _folder: tempfile::TempDir,
 }
@@ -242,12 +246,10 @@ impl ToyZone {
             stop: CancellationToken::new(),
         };
         let dialects = [DIALECTS, &[&ToyDialect]].concat();
+        let state = ExecutionState::with_dialects(options, &acp::AcpDialect, &dialects);
         Self {
-            router: router(ExecutionState::with_dialects(
-                options,
-                &acp::AcpDialect,
-                &dialects,
-            )),
+            router: router(Arc::clone(&state)),
+            state,
             _folder: folder,
         }
     }
@@ -419,6 +421,36 @@ async fn every_error_of_a_call_has_the_code_of_its_dialect_and_method() {
         let found = zone.call_error(caller, method, params.clone()).await;
         assert_eq!(found, expected, "{method} {params}");
     }
+}
+
+#[tokio::test]
+async fn rendered_events_are_cached_per_format() {
+    let zone = ToyZone::new(0).await;
+    let state = &zone.state;
+    let event = Event {
+        subject: Subject::Stream(StreamId::new("s-1").unwrap()),
+        seq: 3,
+        at: state.hub.now(),
+        body: EventBody::StreamState {
+            from: Some(StreamState::Active),
+            to: StreamState::Closed,
+            reason: None,
+        },
+    };
+    let render = async |format| {
+        let cache = &state.render_cache;
+        let (hub, limits) = (&state.hub, &state.limits);
+        let share = ShareKey::Unattributed;
+        let rendered = cache.get_or_render(format, hub, &event, limits, &share);
+        rendered.await.unwrap().sse
+    };
+    let (acp, toy) = (render(Format::Acp).await, render(Format::Toy).await);
+    assert!(acp.starts_with(b"id: 3\nevent: interzone.stream.state\n"));
+    assert_eq!(
+        toy,
+        "id: 3\nevent: toy\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"toy\",\"params\":[3]}\n\n"
+    );
+    assert_eq!(render(Format::Acp).await.as_ptr(), acp.as_ptr());
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::{DeliveryHandler, DeliveryOutcome, WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, in_process, router};
 use interzone_hub::{Agent, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry, SystemClock};
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::AgentId;
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::net::Ipv4Addr;
