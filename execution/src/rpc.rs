@@ -446,7 +446,7 @@ async fn call_and_record(cx: &CallContext<'_>, name: &str, params: CallParams<'_
         duration: started.elapsed(),
         correlation: cx.correlation(),
         peer: cx.meta.peer.as_deref(),
-        is_logged: cx.method.is_some_and(|method| method.info.is_logged),
+        log_message: cx.method.and_then(|method| method.info.log_message),
     }
     .emit(cx.zone);
     outcome

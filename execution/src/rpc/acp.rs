@@ -56,7 +56,7 @@ impl DialectMethod for Method {
                 | Self::StreamChunk => false,
             },
             always_streams: false,
-            is_logged: false,
+            log_message: None,
         }
     }
 

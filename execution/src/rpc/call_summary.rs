@@ -26,8 +26,8 @@ pub(super) struct CallSummary<'c> {
     pub(super) duration: Duration,
     pub(super) correlation: &'c CorrelationId,
     pub(super) peer: Option<&'c Peer>,
-    /// True if the call writes a log line when there is no audit log.
-    pub(super) is_logged: bool,
+    /// Message of the log line that it writes when there is no audit log, if it writes one.
+    pub(super) log_message: Option<&'static str>,
 }
 
 impl CallSummary<'_> {
@@ -55,7 +55,7 @@ impl CallSummary<'_> {
             log.record(&entry, self.id);
         }
         // The audit line contains the same and more.
-        if self.is_logged && !logged {
+        if let (Some(message), false) = (self.log_message, logged) {
             tracing::info!(
                 id = id.as_deref().unwrap_or("null"),
                 correlation = %self.correlation,
@@ -63,7 +63,7 @@ impl CallSummary<'_> {
                 task = loggable_subject(self.subject.unwrap_or_default()),
                 outcome = self.outcome,
                 code = self.code,
-                "call"
+                "{message}"
             );
         }
     }

@@ -80,8 +80,8 @@ pub(crate) struct MethodInfo {
     pub(crate) is_unordered: bool,
     /// True if every reply is a stream, so that a batch cannot contain a call.
     pub(crate) always_streams: bool,
-    /// True if each call writes a log line when there is no audit log.
-    pub(crate) is_logged: bool,
+    /// Message of the log line that each call writes when there is no audit log, if it writes one.
+    pub(crate) log_message: Option<&'static str>,
 }
 
 /// A method as resolved from its name.

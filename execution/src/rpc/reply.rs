@@ -193,7 +193,7 @@ impl RecordedStream {
             duration: self.started.elapsed(),
             correlation: &self.correlation,
             peer: self.peer.as_deref(),
-            is_logged: self.method.is_logged,
+            log_message: self.method.log_message,
         }
         .emit(zone);
     }

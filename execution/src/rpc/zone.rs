@@ -55,7 +55,7 @@ impl DialectMethod for Method {
                 Self::CancelTask | Self::Feedback => false,
             },
             always_streams: false,
-            is_logged: true,
+            log_message: Some("zone call"),
         }
     }
 

@@ -8,8 +8,12 @@ use crate::rpc::errors::InvalidParams;
 use crate::rpc::params::read;
 use crate::rpc::reply::{CallStream, StreamMessage, StreamOutcome, UnsendableMessage};
 use crate::state::{ExecutionOptions, ExecutionState, OperatorInfo};
+use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Request, StatusCode};
+use futures_util::{SinkExt, StreamExt};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::{AuthOptions, Authenticator, Identity, KeyConfig};
 use interzone_edge::budget::ShareKey;
@@ -20,16 +24,19 @@ use interzone_edge::listener::Peer;
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{TrustRoots, install_provider};
-use interzone_hub::{Event, EventBody, Hub, Limits, RandomIds, Registry, Subject, SystemClock};
+use interzone_hub::{
+    Caller, Event, EventBody, Hub, Limits, NewStream, RandomIds, Registry, Subject, SystemClock,
+};
 use interzone_jsonrpc::{ErrorCode, RequestId, Response};
 use interzone_protocol::acp::codes::{AUTHENTICATION_FAILED, INSUFFICIENT_SCOPE, RATE_LIMITED};
-use interzone_protocol::vocab::{StreamId, StreamState};
+use interzone_protocol::vocab::{PrincipalId, StreamId, StreamState};
 use interzone_protocol::zone::ErrorReason;
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -88,7 +95,7 @@ impl DialectMethod for ToyMethod {
             is_blocking: false,
             is_unordered: true,
             always_streams: *self == Self::Count,
-            is_logged: false,
+            log_message: None,
         }
     }
 
@@ -197,6 +204,25 @@ enum ToyCaller {
     WithScopes(&'static [&'static str]),
 }
 
+impl ToyCaller {
+    fn peer(self) -> Arc<Peer> {
+        let platform_identity = match self {
+            Self::WithoutToken => None,
+            Self::WithScopes(scopes) => Some(Arc::new(Identity::new(
+                "anna",
+                "laptop",
+                scopes.iter().copied(),
+                u64::MAX,
+            ))),
+        };
+        Arc::new(Peer {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
+            certificate: None,
+            platform_identity,
+        })
+    }
+}
+
 const READER: ToyCaller = ToyCaller::WithScopes(&["acp:agent:identify", "acp:tasks:read"]);
 
 impl ToyZone {
@@ -270,21 +296,7 @@ impl ToyZone {
             let version = HeaderValue::from_static(version);
             request.headers_mut().insert(TOY_VERSION, version);
         }
-        let platform_identity = match caller {
-            ToyCaller::WithoutToken => None,
-            ToyCaller::WithScopes(scopes) => Some(Arc::new(Identity::new(
-                "anna",
-                "laptop",
-                scopes.iter().copied(),
-                u64::MAX,
-            ))),
-        };
-        let peer = Peer {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
-            certificate: None,
-            platform_identity,
-        };
-        request.extensions_mut().insert(Arc::new(peer));
+        request.extensions_mut().insert(caller.peer());
         let Ok(response) = self.router.clone().oneshot(request).await;
         let media_type = response.headers()["content-type"].to_str().unwrap();
         let (status, media_type) = (response.status(), media_type.to_owned());
@@ -360,6 +372,39 @@ async fn failed_streaming_call_is_sent_as_the_dialect_chooses() {
     let (_, media_type, events) = zone.send(READER, ("/jsonrpc", None), body()).await;
     assert_eq!(media_type, "text/event-stream");
     assert_eq!(events, format!("data: {error}\n\n"));
+}
+
+#[tokio::test]
+async fn socket_sends_each_message_of_a_stream_as_a_frame() {
+    let zone = ToyZone::new(0).await;
+    let anna = Caller::new(PrincipalId::new("anna").unwrap());
+    let stream = zone.state.hub.start_stream(&anna, NewStream::default());
+    let url = format!("ws://zone.test/streams/{}", stream.await.unwrap().id);
+    let watcher =
+        ToyCaller::WithScopes(&["acp:agent:identify", "acp:streams:read", "acp:tasks:read"]);
+    let router = zone.router.clone().layer(Extension(watcher.peer()));
+    let (server_end, client_end) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        let service = TowerToHyperService::new(router);
+        let io = TokioIo::new(server_end);
+        // Any way the client ends the connection is fine.
+        let _ = server.serve_connection_with_upgrades(io, service).await;
+    });
+    let opened = tokio_tungstenite::client_async(url, client_end).await;
+    let (mut socket, _) = opened.unwrap();
+    let frame = Frame::text(call("Count", json!({"to": 3})));
+    socket.send(frame).await.unwrap();
+    let mut results = Vec::new();
+    while results.len() < 3 {
+        let frame = socket.next().await.unwrap().unwrap();
+        let message: Value = serde_json::from_str(frame.to_text().unwrap()).unwrap();
+        // The socket also sends the events of its stream.
+        if message["id"] == 7 {
+            results.push(message["result"].clone());
+        }
+    }
+    assert_eq!(results, [1, 2, 3]);
 }
 
 #[tokio::test]
