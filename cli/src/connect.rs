@@ -215,7 +215,7 @@ impl Connection {
                 let Ok(client) = self.client() else {
                     return result;
                 };
-                let scopes = methods.iter().flat_map(|method| method.scopes());
+                let scopes = methods.iter().flat_map(|method| method.scopes()).copied();
                 let lacking = missing_scopes(&client, scopes).await;
                 if lacking.is_empty() {
                     return result;

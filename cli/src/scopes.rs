@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use interzone_client::{Client, Error, Secret, TokenError};
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::Value;
 
 /// Names of missing scopes.

@@ -16,7 +16,7 @@ use crate::transport::ConversationName;
 use call::PreparedCall;
 use http::HeaderValue;
 use interzone_jsonrpc::{MethodName, Notification, RawJson, Request};
-use interzone_protocol::{acp, zone};
+use interzone_protocol::{Scope, acp, zone};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -287,7 +287,7 @@ pub(crate) fn required_scopes<'m>(methods: impl IntoIterator<Item = &'m str>) ->
     let mut scopes: Vec<String> = scopes.map(|scope| scope.name().to_owned()).collect();
     if scopes.is_empty() {
         // Every method needs this one.
-        let identify = acp::Scope::AgentIdentify;
+        let identify = Scope::AgentIdentify;
         scopes.push(identify.name().to_owned());
     }
     sort_scopes(scopes)

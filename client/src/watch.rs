@@ -5,7 +5,8 @@ use crate::client::Client;
 use crate::error::Error;
 use futures_util::stream::{self, Stream};
 use interzone_jsonrpc::RawJson;
-use interzone_protocol::acp::{Scope, StreamChunk, StreamStatus, TaskObject};
+use interzone_protocol::Scope;
+use interzone_protocol::acp::{StreamChunk, StreamStatus, TaskObject};
 use interzone_protocol::vocab::{Artifact, Message};
 use watch_loop::WatchLoop;
 

@@ -29,6 +29,7 @@ pub fn router(zone: Arc<ExecutionState>) -> Router {
     let routes = Router::new()
         .route("/jsonrpc", any(jsonrpc::endpoint))
         .route("/rpc", any(jsonrpc::endpoint))
+        .route("/agents/{id}/jsonrpc", any(jsonrpc::agent_endpoint))
         .route("/tasks/{id}/events", get(watch_sse::tasks_events))
         .route("/streams/{id}/events", get(watch_sse::streams_events))
         .route("/streams/{id}", get(watch_ws::streams_socket))

@@ -1,189 +1,103 @@
-//! Renders events of the hub's log as ACP notifications, for SSE and WebSocket watchers and for webhooks.
+//! Events of the hub's log as notifications in the format of a dialect, for SSE and WebSocket watchers and for
+//! webhooks.
 
 mod render_cache;
 mod sse;
 
 pub(crate) use render_cache::{EventRenderCache, RenderError, RenderedEvent};
 
-use crate::rpc::acp::convert;
+use crate::rpc::acp::AcpRenderer;
+use async_trait::async_trait;
 use bytes::Bytes;
-use interzone_hub::{Caller, Event, EventBody, Hub, HubError, ReadMemory, Subject, Task};
+use interzone_hub::{Event, Hub, HubError, ReadMemory};
 use interzone_jsonrpc::{MethodName, Notification, RawJson};
-use interzone_protocol::acp::{
-    Method, StreamChunk, StreamStateParams, StreamStatus, TaskEvent, TaskNotification, TaskObject,
-    TaskStatusParams, TaskTextParams, extension_methods,
-};
-use interzone_protocol::vocab::{Artifact, Message, TaskId, TaskState, Timestamp, VerbatimJson};
+use interzone_protocol::vocab::TaskId;
 use serde::Serialize;
+
+/// Format of what a watcher or a webhook receives: a dialect, in one of its versions. It is the key of both render
+/// caches, and is stored with a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Acp,
+    /// Second format for the tests of the caches.
+    #[cfg(test)]
+    Toy,
+}
+
+impl Format {
+    /// Stable name, as stored.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Acp => "acp",
+            #[cfg(test)]
+            Self::Toy => "toy",
+        }
+    }
+
+    /// Returns what renders events in this format.
+    pub(crate) const fn renderer(self) -> &'static dyn EventRenderer {
+        match self {
+            Self::Acp => &AcpRenderer,
+            #[cfg(test)]
+            Self::Toy => &tests::ToyRenderer,
+        }
+    }
+}
+
+/// Renders events in one format.
+#[async_trait]
+pub(crate) trait EventRenderer: Sync {
+    /// Renders the notifications of an event. Memory for large content is reserved before it is read. Events of a
+    /// deleted task or stream yield none.
+    async fn render_event(
+        &self,
+        hub: &Hub,
+        event: &Event,
+        memory: Option<&dyn ReadMemory>,
+    ) -> Result<Vec<RenderedNotification>, HubError>;
+
+    /// Renders a text delta that is not in the log yet. `None` if the format has only what is in the log.
+    fn render_text_delta(
+        &self,
+        id: &TaskId,
+        run: u64,
+        offset: u64,
+        delta: &str,
+    ) -> Option<RenderedNotification>;
+}
 
 /// A rendered notification.
 #[derive(Clone, Debug)]
 pub(crate) struct RenderedNotification {
     /// Method name.
     pub(crate) method: &'static str,
-    /// Subscription event it belongs to, if subscriptions can ask for it.
-    pub(crate) event: Option<TaskEvent>,
+    /// Name of the subscription event it belongs to, if subscriptions can ask for it.
+    pub(crate) event: Option<&'static str>,
     /// The notification as JSON.
     pub(crate) json: Bytes,
     /// Its params as JSON.
     pub(crate) params: Bytes,
 }
 
-/// Renders the notifications of an event. Memory for large content is reserved before it is read. Events of a
-/// deleted task or stream yield none.
-pub(crate) async fn render_event(
-    hub: &Hub,
-    event: &Event,
-    memory: Option<&dyn ReadMemory>,
-) -> Result<Vec<RenderedNotification>, HubError> {
-    match &event.subject {
-        Subject::Task(id) => render_task_event(hub, id, event, memory).await,
-        Subject::Stream(id) => {
-            let notice = match &event.body {
-                EventBody::Chunk { chunk, last, .. } => {
-                    let chunk = hub.restore_within(chunk.clone(), memory).await?;
-                    let chunk = StreamChunk {
-                        stream_id: id.to_string(),
-                        chunk: convert::with_timestamp(chunk, event.at),
-                        // Sequence 1 of the log is the creation of the stream; chunks count from one.
-                        sequence: event.seq.saturating_sub(1),
-                        is_last: Some(*last),
-                    };
-                    build(Method::StreamChunk.name(), None, &chunk)
-                }
-                EventBody::StreamState { to, reason, .. } => build(
-                    extension_methods::STREAM_STATE,
-                    None,
-                    &StreamStateParams {
-                        stream_id: id.to_string(),
-                        status: StreamStatus(*to),
-                        reason: reason.clone(),
-                    },
-                ),
-                _ => None,
-            };
-            Ok(notice.into_iter().collect())
-        }
+impl RenderedNotification {
+    /// Creates a JSON-RPC notification; `None` if the params cannot be serialized.
+    pub(crate) fn new<T: Serialize>(
+        method: &'static str,
+        event: Option<&'static str>,
+        params: &T,
+    ) -> Option<Self> {
+        let params = RawJson::from_value(params).ok()?;
+        let mut json = Vec::new();
+        Notification::new(MethodName::new(method).ok()?)
+            .with_params(params.borrowed())
+            .write_to(&mut json);
+        Some(Self {
+            method,
+            event,
+            json: json.into(),
+            params: Bytes::from(params.as_str().to_owned()),
+        })
     }
-}
-
-/// Renders a text delta, live or from the log.
-pub(crate) fn render_text_delta(
-    id: &TaskId,
-    run: u64,
-    offset: u64,
-    delta: &str,
-) -> Option<RenderedNotification> {
-    let text = TaskTextParams {
-        task_id: id.to_string(),
-        run,
-        offset,
-        delta: delta.to_owned(),
-    };
-    build(extension_methods::TASK_TEXT, None, &text)
-}
-
-async fn render_task_event(
-    hub: &Hub,
-    id: &TaskId,
-    event: &Event,
-    memory: Option<&dyn ReadMemory>,
-) -> Result<Vec<RenderedNotification>, HubError> {
-    let data = match &event.body {
-        EventBody::Text { run, offset, delta } => {
-            return Ok(render_text_delta(id, *run, *offset, delta)
-                .into_iter()
-                .collect());
-        }
-        EventBody::Status { text } => {
-            let line = TaskStatusParams {
-                task_id: id.to_string(),
-                text: text.clone(),
-            };
-            return Ok(build(extension_methods::TASK_STATUS, None, &line)
-                .into_iter()
-                .collect());
-        }
-        EventBody::Message { message, .. } => {
-            let message: Message = hub.restore_within(message.clone(), memory).await?;
-            VerbatimJson::from_value(&convert::with_timestamp(message, event.at))
-        }
-        EventBody::Artifact { artifact, .. } => {
-            let artifact: Artifact = hub.restore_within(artifact.clone(), memory).await?;
-            VerbatimJson::from_value(&convert::with_created_at(artifact, event.at))
-        }
-        EventBody::Created { .. } | EventBody::State { .. } => match hub.store().task(id).await? {
-            Some(task) => VerbatimJson::from_value(&task_as_of(hub, &task, event, memory).await?),
-            None => return Ok(Vec::new()),
-        },
-        _ => return Ok(Vec::new()),
-    };
-    let Ok(data) = data else {
-        return Ok(Vec::new());
-    };
-    let notify = |kind: &TaskEvent| task_notification(id, *kind, event.at, data.clone());
-    Ok(convert::acp_events(&event.body)
-        .iter()
-        .filter_map(notify)
-        .collect())
-}
-
-fn task_notification(
-    id: &TaskId,
-    kind: TaskEvent,
-    at: Timestamp,
-    data: VerbatimJson,
-) -> Option<RenderedNotification> {
-    let params = TaskNotification {
-        task_id: id.to_string(),
-        event: kind,
-        timestamp: at,
-        data: Some(data),
-    };
-    build(Method::TaskNotification.name(), Some(kind), &params)
-}
-
-/// Returns the task as of an event. For a terminal event that is the complete task: it no longer changes.
-async fn task_as_of(
-    hub: &Hub,
-    task: &Task,
-    event: &Event,
-    memory: Option<&dyn ReadMemory>,
-) -> Result<TaskObject, HubError> {
-    let (state, message) = match &event.body {
-        EventBody::State { to, .. } if to.is_terminal() => {
-            // Access was checked before; the task is read as its owner.
-            let owner = Caller::new(task.owner.clone());
-            let detail = hub.task_detail_within(&owner, &task.id, usize::MAX, true, memory);
-            return Ok(convert::task_detail(detail.await?, true, true));
-        }
-        EventBody::State { to, message, .. } => (*to, message.clone()),
-        EventBody::Created { message } => (TaskState::Submitted, Some(message.clone())),
-        _ => (task.state, None),
-    };
-    let message = match message {
-        Some(message) => Some(hub.restore_within(message, memory).await?),
-        None => None,
-    };
-    Ok(convert::task_as_of(task, state, event.at, message))
-}
-
-fn build<T: Serialize>(
-    method: &'static str,
-    event: Option<TaskEvent>,
-    params: &T,
-) -> Option<RenderedNotification> {
-    let params = RawJson::from_value(params).ok()?;
-    let mut json = Vec::new();
-    Notification::new(MethodName::new(method).ok()?)
-        .with_params(params.borrowed())
-        .write_to(&mut json);
-    Some(RenderedNotification {
-        method,
-        event,
-        json: json.into(),
-        params: Bytes::from(params.as_str().to_owned()),
-    })
 }
 
 #[cfg(test)]

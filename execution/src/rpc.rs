@@ -1,82 +1,46 @@
-//! JSON-RPC calls, independent of the transport (HTTP or WebSocket). The order of checks is fixed: parse, token,
-//! envelope, method, scope, params, ownership, state. One token authenticates a whole batch.
+//! JSON-RPC calls, independent of the transport (HTTP or WebSocket). This file is the path of a call, top to bottom:
+//! parse, authenticate, resolve the method, check rate and scope, call, record, write. The order of checks is fixed:
+//! parse, token, envelope, method, scope, params, ownership, state. One token authenticates a whole batch.
+//!
+//! `dialect` is the boundary to the dialects; `acp` and `zone` are behind it.
 
 pub(crate) mod acp;
 mod batch;
 pub(crate) mod body;
 mod call_summary;
 mod caller;
-mod context;
-mod dispatch;
-mod early_params;
-mod endpoint_policy;
+pub(crate) mod context;
+pub(crate) mod dialect;
 pub(crate) mod errors;
-mod hub_errors;
 mod invalid_message;
-mod method;
 mod params;
+pub(crate) mod reply;
 mod request_log;
-mod store_errors;
 pub(crate) mod zone;
 
 pub(crate) use caller::AuthenticatedCaller;
-pub(crate) use context::{CallContext, CallReply};
-pub(crate) use invalid_message::unauthenticated_unread;
+pub(crate) use context::RequestMeta;
 
 use crate::state::ExecutionState;
 use axum::http::{HeaderMap, StatusCode};
 use body::{ResponseBody, ResponseBuilder};
 use bytes::Bytes;
 use call_summary::CallSummary;
-use early_params::EarlyParams;
-use endpoint_policy::ConfiguredEndpointPolicy;
+use context::{CallContext, CallParams, EarlyParams};
+use dialect::{ConfiguredEndpointPolicy, MethodRegistry, ResolvedMethod};
 use errors::{CallError, WireError};
 use futures_util::FutureExt;
-use hub_errors::to_wire_error;
 use interzone_edge::budget::{Reservation, ShareKey};
-use interzone_edge::listener::Peer;
-use interzone_edge::request_context::{CorrelationId, TraceParent};
+use interzone_edge::request_context::CorrelationId;
 use interzone_jsonrpc::{
-    ErrorCode, Item, Message, Parsed, RawJson, Request, RequestId, Response, parse,
+    ErrorCode, Item, Message, MethodName, Parsed, Request, RequestId, Response, parse,
 };
-use interzone_protocol::Dialect;
-use method::AnyMethod;
+use reply::{CallReply, RecordedStream, SseFraming};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Metadata of a request: correlation id, peer, trace.
-pub(crate) struct RequestMeta {
-    pub(crate) correlation: CorrelationId,
-    pub(crate) peer: Option<Arc<Peer>>,
-    /// Time of arrival.
-    pub(crate) received_at: Instant,
-    /// True if the client accepts server-sent events.
-    pub(crate) accepts_sse: bool,
-    /// Trace context of the caller, if any.
-    pub(crate) trace: Option<TraceParent>,
-    /// Path of the endpoint that received it.
-    pub(crate) endpoint: &'static str,
-}
-
-impl RequestMeta {
-    /// Deadline up to which its calls may wait for a result, shared by all of them.
-    fn sync_deadline(&self, zone: &ExecutionState) -> Instant {
-        self.received_at + zone.sync_budget
-    }
-
-    /// Returns a copy that does not accept server-sent events.
-    fn without_sse(&self) -> Self {
-        Self {
-            correlation: self.correlation.clone(),
-            peer: self.peer.clone(),
-            received_at: self.received_at,
-            accepts_sse: false,
-            trace: self.trace.clone(),
-            endpoint: self.endpoint,
-        }
-    }
-}
+/// Body size in bytes above which params are parsed early, so that the body can be freed while the call waits.
+const MIN_EARLY_BODY_BYTES: usize = 256 * 1024;
 
 /// Response to a request.
 pub(crate) struct RpcResponse {
@@ -87,8 +51,10 @@ pub(crate) struct RpcResponse {
     pub(crate) correlation: Option<CorrelationId>,
     /// Error of a single call or of the whole request, for the headers.
     pub(crate) error: Option<Box<WireError>>,
-    /// Streaming call that replaces the body, and its caller.
-    pub(crate) stream: Option<(Box<zone::ExecuteStream>, Option<AuthenticatedCaller>)>,
+    /// Framing of the body as a single server-sent event, if the dialect of a failed call requires it.
+    pub(crate) framing: Option<SseFraming>,
+    /// Streaming call that replaces the body.
+    pub(crate) stream: Option<Box<RecordedStream>>,
     /// Share of response memory that the body counts against.
     pub(crate) share: ShareKey,
 }
@@ -100,8 +66,20 @@ impl RpcResponse {
             body,
             correlation: None,
             error: None,
+            framing: None,
             stream: None,
             share: ShareKey::Unattributed,
+        }
+    }
+
+    /// Response to a request that is rejected as a whole.
+    fn rejected(id: Option<RequestId<'_>>, error: WireError) -> Self {
+        let mut body = Vec::new();
+        Response::failure(id, error.to_error_object()).write_to(&mut body);
+        let response = Self::new(error.http, Some(ResponseBody::new(body, Vec::new())));
+        Self {
+            error: Some(Box::new(error)),
+            ..response
         }
     }
 }
@@ -113,46 +91,29 @@ pub(crate) async fn serve(
     headers: &HeaderMap,
     meta: &RequestMeta,
 ) -> RpcResponse {
-    let parsed = parse(
-        &body,
-        &ConfiguredEndpointPolicy {
-            batch_limit: zone.batch_limit,
-        },
-    );
-    if let Parsed::One(Err(rejection)) = &parsed
-        && rejection.kind().code() == ErrorCode::PARSE_ERROR
-    {
-        return serve_parsed(zone, None, parsed, meta, None).await;
-    }
-    match AuthenticatedCaller::authenticate(zone, headers, meta.peer.as_deref()).await {
-        Ok(caller) => {
-            let _request = match caller.begin_request(zone) {
-                Ok(request) => request,
-                Err(busy) => return invalid_message::reject_request(&parsed, *busy),
-            };
-            let mut response = match early_params::parse_early(&parsed, body.len()) {
-                None => serve_parsed(zone, Some(&caller), parsed, meta, None).await,
-                Some((without_params, early_params)) => {
-                    drop(parsed);
-                    drop(body);
-                    serve_parsed(
-                        zone,
-                        Some(&caller),
-                        without_params,
-                        meta,
-                        Some(early_params),
-                    )
-                    .await
-                }
-            };
-            response.share = caller.share();
-            if let Some((_, owner)) = &mut response.stream {
-                *owner = Some(caller);
-            }
-            response
+    let incoming = match IncomingRequest::parse(zone, &body) {
+        Ok(incoming) => incoming,
+        Err(response) => return *response,
+    };
+    let caller = AuthenticatedCaller::authenticate(zone, headers, meta.peer.as_deref()).await;
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(error) => return incoming.reject(zone, &error),
+    };
+    let _request = match caller.begin_request(zone) {
+        Ok(request) => request,
+        Err(busy) => return incoming.reject(zone, &busy),
+    };
+    let mut response = match incoming.parse_early(body.len()) {
+        None => serve_incoming(zone, &caller, incoming, meta, None).await,
+        Some((without_params, early)) => {
+            drop(incoming);
+            drop(body);
+            serve_incoming(zone, &caller, without_params, meta, Some(early)).await
         }
-        Err(error) => invalid_message::unauthenticated(&parsed, *error),
-    }
+    };
+    response.share = caller.share();
+    response
 }
 
 /// Serves one WebSocket frame of an authenticated caller.
@@ -161,80 +122,184 @@ pub(crate) async fn serve_authenticated(
     caller: &AuthenticatedCaller,
     frame: &[u8],
     meta: &RequestMeta,
-) -> Option<ResponseBody> {
-    let parsed = parse(
-        frame,
-        &ConfiguredEndpointPolicy {
-            batch_limit: zone.batch_limit,
-        },
-    );
-    let response = match caller.begin_request(zone) {
-        Ok(_request) => serve_parsed(zone, Some(caller), parsed, meta, None).await,
-        Err(busy) => invalid_message::reject_request(&parsed, *busy),
+) -> RpcResponse {
+    let incoming = match IncomingRequest::parse(zone, frame) {
+        Ok(incoming) => incoming,
+        Err(response) => return *response,
     };
-    response.body
+    match caller.begin_request(zone) {
+        Ok(_request) => serve_incoming(zone, caller, incoming, meta, None).await,
+        Err(busy) => incoming.reject(zone, &busy),
+    }
 }
 
-/// Serves a parsed body. Without a caller it contains nothing but a rejection.
-async fn serve_parsed(
+/// Rejects an unauthenticated request whose body was not read, so that its id and dialect are unknown. The error has
+/// the fields of all dialects.
+pub(crate) fn unauthenticated_unread(zone: &ExecutionState, error: &CallError) -> RpcResponse {
+    let error = map_error(zone, None, error);
+    RpcResponse::rejected(None, zone::errors::adapt_to_zone(error))
+}
+
+/// Maps an error by the method of its call; without one by the default dialect of the endpoint.
+pub(crate) fn map_error(
     zone: &ExecutionState,
-    caller: Option<&AuthenticatedCaller>,
-    parsed: Parsed<'_>,
+    method: Option<ResolvedMethod>,
+    error: &CallError,
+) -> WireError {
+    zone.methods.error(method, error, zone.auth_urls())
+}
+
+/// A parsed request body whose methods are resolved.
+struct IncomingRequest<'a> {
+    items: IncomingItems<'a>,
+    responses: ResponseBuilder,
+}
+
+enum IncomingItems<'a> {
+    One(IncomingItem<'a>),
+    Batch(Vec<IncomingItem<'a>>),
+}
+
+/// A message and the method that it calls, if there is one with its name.
+struct IncomingItem<'a> {
+    message: Item<'a>,
+    method: Option<ResolvedMethod>,
+}
+
+impl<'a> IncomingItem<'a> {
+    /// Resolves the method. This is the only place that looks at a method's name.
+    fn resolve(methods: &MethodRegistry, message: Item<'a>) -> Self {
+        let method = match &message {
+            Ok(Message::Request(request)) => methods.resolve(request.method()),
+            Ok(Message::Notification(notification)) => methods.resolve(notification.method()),
+            Ok(Message::Response(_)) | Err(_) => None,
+        };
+        Self { message, method }
+    }
+}
+
+impl<'a> IncomingRequest<'a> {
+    /// Parses a body. If it is not JSON, returns the response: nobody needs to be authenticated for it.
+    fn parse(zone: &ExecutionState, body: &'a [u8]) -> Result<Self, Box<RpcResponse>> {
+        let policy = ConfiguredEndpointPolicy {
+            batch_limit: zone.batch_limit,
+        };
+        let parsed = parse(body, &policy);
+        let mut responses = ResponseBuilder::for_parsed(&parsed);
+        let resolve = |message| IncomingItem::resolve(&zone.methods, message);
+        let items = match parsed {
+            Parsed::One(Err(invalid)) if invalid.kind().code() == ErrorCode::PARSE_ERROR => {
+                let result = invalid_item(zone, &invalid);
+                write_result(
+                    &mut responses,
+                    result.target.as_ref(),
+                    &result.outcome,
+                    None,
+                );
+                let status = invalid_message::http_status(ErrorCode::PARSE_ERROR);
+                return Err(Box::new(RpcResponse::new(status, responses.finish())));
+            }
+            Parsed::One(message) => IncomingItems::One(resolve(message)),
+            Parsed::Batch(messages) => {
+                IncomingItems::Batch(messages.into_iter().map(resolve).collect())
+            }
+        };
+        Ok(Self { items, responses })
+    }
+
+    /// Rejects the request without executing any of it. The error of a batch has no dialect.
+    fn reject(self, zone: &ExecutionState, error: &CallError) -> RpcResponse {
+        let (id, method) = match self.items {
+            IncomingItems::One(IncomingItem {
+                message: Ok(Message::Request(request)),
+                method,
+            }) => (request.id().map(|id| id.clone().into_owned()), method),
+            IncomingItems::One(_) | IncomingItems::Batch(_) => (None, None),
+        };
+        RpcResponse::rejected(id, map_error(zone, method, error))
+    }
+
+    /// Parses the params of a large call early, if its method does. Returns the call without params, and the params.
+    fn parse_early(&self, bytes: usize) -> Option<(IncomingRequest<'static>, EarlyParams)> {
+        let IncomingItems::One(IncomingItem {
+            message: Ok(Message::Request(request)),
+            method: Some(method),
+        }) = &self.items
+        else {
+            return None;
+        };
+        let id = request.id().filter(|_| bytes > MIN_EARLY_BODY_BYTES)?;
+        let name = MethodName::new(method.info.name).ok()?;
+        let early = method.handler.parse_early(request.params())?;
+        let without_params = Request::new(id.clone().into_owned(), name);
+        let parsed = Parsed::One(Ok(Message::Request(without_params)));
+        let responses = ResponseBuilder::for_parsed(&parsed);
+        let Parsed::One(message) = parsed else {
+            return None;
+        };
+        let items = IncomingItems::One(IncomingItem {
+            message,
+            method: Some(*method),
+        });
+        Some((IncomingRequest { items, responses }, early))
+    }
+}
+
+/// Serves the calls of a request.
+async fn serve_incoming(
+    zone: &ExecutionState,
+    caller: &AuthenticatedCaller,
+    incoming: IncomingRequest<'_>,
     meta: &RequestMeta,
-    early_params: Option<EarlyParams>,
+    early: Option<EarlyParams>,
 ) -> RpcResponse {
-    let mut responses = ResponseBuilder::for_parsed(&parsed);
-    match parsed {
-        Parsed::One(item) => {
-            let ItemResult {
-                target: due,
-                outcome,
-                correlation,
-                reserved,
-            } = serve_item(zone, caller, item, meta, early_params).await;
-            let status = match &outcome {
+    let mut responses = incoming.responses;
+    match incoming.items {
+        IncomingItems::One(item) => {
+            let method = item.method;
+            let result = serve_item(zone, caller, item, meta, early).await;
+            write_result(
+                &mut responses,
+                result.target.as_ref(),
+                &result.outcome,
+                result.reserved,
+            );
+            let status = match &result.outcome {
                 CallOutcome::Failed(error) => error.http,
                 CallOutcome::Rejected(code) => invalid_message::http_status(*code),
-                CallOutcome::Done(_) | CallOutcome::Silent => StatusCode::OK,
-            };
-            let (error, stream) = match outcome {
-                CallOutcome::Done(CallReply::Stream(stream)) => (None, Some((stream, None))),
-                outcome => {
-                    write_item(&mut responses, due.as_ref(), &outcome, reserved);
-                    match outcome {
-                        CallOutcome::Failed(error) => (Some(error), None),
-                        _ => (None, None),
-                    }
+                CallOutcome::Done(_) | CallOutcome::Streaming(_) | CallOutcome::Silent => {
+                    StatusCode::OK
                 }
             };
-            let body = responses.finish();
-            let status = match (&body, &stream) {
-                (None, None) => StatusCode::NO_CONTENT,
-                _ => status,
+            let (error, stream) = match result.outcome {
+                CallOutcome::Failed(error) => (Some(error), None),
+                CallOutcome::Streaming(stream) => (None, Some(stream)),
+                _ => (None, None),
             };
+            let framing = method.filter(|_| error.is_some() && status == StatusCode::OK);
+            let framing = framing.and_then(|method| method.handler.error_framing(meta));
+            let body = responses.finish();
             RpcResponse {
-                status,
-                body,
-                correlation,
+                correlation: result.correlation,
                 error,
+                framing,
                 stream,
-                share: ShareKey::Unattributed,
+                ..response_with_status(status, body)
             }
         }
         // Boxed, so that the future of a single call does not have the size of a batch.
-        Parsed::Batch(items) => {
-            let meta = meta.without_sse();
+        IncomingItems::Batch(items) => {
+            let meta = meta.without_streams();
             let calls = batch::serve(zone, caller, items, &meta, &mut responses);
             Box::pin(calls).await;
-            batch_response(responses)
+            response_with_status(StatusCode::OK, responses.finish())
         }
     }
 }
 
-fn batch_response(responses: ResponseBuilder) -> RpcResponse {
-    let body = responses.finish();
+fn response_with_status(status: StatusCode, body: Option<ResponseBody>) -> RpcResponse {
     let status = match body {
-        Some(_) => StatusCode::OK,
+        Some(_) => status,
         None => StatusCode::NO_CONTENT,
     };
     RpcResponse::new(status, body)
@@ -247,7 +312,8 @@ enum ResponseTarget<'a> {
 }
 
 enum CallOutcome {
-    Done(CallReply),
+    Done(Box<dyn reply::CallResult>),
+    Streaming(Box<RecordedStream>),
     Failed(Box<WireError>),
     Rejected(ErrorCode),
     /// No response is due.
@@ -264,7 +330,19 @@ struct ItemResult<'a> {
     reserved: Option<Reservation>,
 }
 
-fn write_item(
+impl<'a> ItemResult<'a> {
+    fn new(target: Option<ResponseTarget<'a>>, outcome: CallOutcome) -> Self {
+        Self {
+            target,
+            outcome,
+            correlation: None,
+            reserved: None,
+        }
+    }
+}
+
+/// Writes the response to a message, if one is due.
+fn write_result(
     responses: &mut ResponseBuilder,
     target: Option<&ResponseTarget<'_>>,
     outcome: &CallOutcome,
@@ -272,8 +350,8 @@ fn write_item(
 ) {
     responses.add_reservation(reserved);
     match (target, outcome) {
-        (Some(ResponseTarget::Request(request)), CallOutcome::Done(reply)) => {
-            responses.result(request, reply)
+        (Some(ResponseTarget::Request(request)), CallOutcome::Done(result)) => {
+            responses.result(request, &**result);
         }
         (Some(ResponseTarget::Request(request)), CallOutcome::Failed(error)) => {
             responses.push(&request.fail(error.to_error_object()));
@@ -283,121 +361,110 @@ fn write_item(
     }
 }
 
+/// Serves one message.
 async fn serve_item<'a>(
     zone: &ExecutionState,
-    caller: Option<&AuthenticatedCaller>,
-    item: Item<'a>,
+    caller: &AuthenticatedCaller,
+    item: IncomingItem<'a>,
     meta: &RequestMeta,
-    early_params: Option<EarlyParams>,
+    early: Option<EarlyParams>,
 ) -> ItemResult<'a> {
-    let (target, outcome, correlation, reserved) = match item {
+    let IncomingItem { message, method } = item;
+    match message {
         Ok(Message::Request(request)) => {
-            let call = (request.method(), request.params(), request.id());
-            let (outcome, correlation, reserved) =
-                call_and_record(zone, caller, call, meta, early_params).await;
-            (
-                Some(ResponseTarget::Request(request)),
-                outcome,
-                correlation,
+            let cx = CallContext::new(zone, caller, meta, request.id(), method);
+            let params = CallParams {
+                raw: request.params(),
+                early,
+            };
+            let outcome = call_and_record(&cx, request.method(), params).await;
+            let reserved = cx.memory.into_reservation();
+            ItemResult {
+                correlation: cx.correlation.into_inner(),
                 reserved,
-            )
+                ..ItemResult::new(Some(ResponseTarget::Request(request)), outcome)
+            }
         }
         Ok(Message::Notification(notification)) => {
-            let call = (notification.method(), notification.params(), None);
-            let _ = call_and_record(zone, caller, call, meta, None).await;
-            (None, CallOutcome::Silent, None, None)
+            let cx = CallContext::new(zone, caller, meta, None, method);
+            let params = CallParams {
+                raw: notification.params(),
+                early: None,
+            };
+            call_and_record(&cx, notification.method(), params).await;
+            ItemResult::new(None, CallOutcome::Silent)
         }
-        Ok(Message::Response(_)) => (None, CallOutcome::Silent, None, None),
-        Err(rejection) => {
-            let code = rejection.kind().code();
-            zone.metrics.record_request("none", "rejected", 0.0);
-            let target = invalid_message::response(&rejection).map(ResponseTarget::Rejection);
-            (target, CallOutcome::Rejected(code), None, None)
-        }
-    };
-    ItemResult {
-        target,
-        outcome,
-        correlation,
-        reserved,
+        Ok(Message::Response(_)) => ItemResult::new(None, CallOutcome::Silent),
+        Err(invalid) => invalid_item(zone, &invalid),
     }
 }
 
-/// Method, params and id of a call.
-type CallParts<'c> = (&'c str, Option<&'c RawJson<'c>>, Option<&'c RequestId<'c>>);
-
-/// Serves one call and records it.
-async fn call_and_record(
+fn invalid_item<'a>(
     zone: &ExecutionState,
-    caller: Option<&AuthenticatedCaller>,
-    (name, params, id): CallParts<'_>,
-    meta: &RequestMeta,
-    early_params: Option<EarlyParams>,
-) -> (CallOutcome, Option<CorrelationId>, Option<Reservation>) {
-    let Some(caller) = caller else {
-        let error = Box::new(errors::internal("no_caller"));
-        return (CallOutcome::Failed(error), None, None);
-    };
+    invalid: &interzone_jsonrpc::InvalidMessage<'a>,
+) -> ItemResult<'a> {
+    zone.metrics.record_request("none", "rejected", 0.0);
+    let target = invalid_message::response(invalid).map(ResponseTarget::Rejection);
+    ItemResult::new(target, CallOutcome::Rejected(invalid.kind().code()))
+}
+
+/// Performs one call and records it.
+async fn call_and_record(cx: &CallContext<'_>, name: &str, params: CallParams<'_>) -> CallOutcome {
     let started = Instant::now();
-    let cx = CallContext::new(zone, caller, meta, id, early_params);
     // Awaited in place: binding the future first would double its space.
-    let outcome = match AssertUnwindSafe(dispatch_rate_limited(&cx, name, params))
+    let called = AssertUnwindSafe(check_and_call(cx, name, params))
         .catch_unwind()
-        .await
-    {
-        Ok(Ok(reply)) => CallOutcome::Done(reply),
-        Ok(Err(CallError::Wire(error))) => CallOutcome::Failed(error),
-        Ok(Err(CallError::Hub(error))) => {
-            let error = Box::pin(to_wire_error(&cx, &error)).await;
-            CallOutcome::Failed(Box::new(error))
+        .await;
+    let called = called.unwrap_or_else(|_| {
+        tracing::error!(correlation = %cx.correlation(), "handler panicked");
+        Err(CallError::Internal("panic"))
+    });
+    let outcome = match (called, cx.method) {
+        (Ok(CallReply::Result(result)), _) => CallOutcome::Done(result),
+        (Ok(CallReply::Stream(stream)), Some(method)) if cx.meta.can_stream => {
+            CallOutcome::Streaming(Box::new(RecordedStream::new(cx, method.info, stream)))
         }
-        Err(_) => {
-            tracing::error!(correlation = %cx.correlation(), "handler panicked");
-            CallOutcome::Failed(Box::new(errors::internal("panic")))
+        (called, method) => {
+            let error = called.err().unwrap_or(CallError::CannotStream);
+            error.log(cx.correlation());
+            CallOutcome::Failed(Box::new(map_error(cx.zone, method, &error)))
         }
-    };
-    let is_zone_call = cx.dialect() == Dialect::Zone;
-    let outcome = match outcome {
-        CallOutcome::Failed(error) if is_zone_call => {
-            CallOutcome::Failed(Box::new(errors::zone::adapt_to_zone(*error)))
-        }
-        outcome => outcome,
     };
     let (label, code) = match &outcome {
         CallOutcome::Failed(error) => (error.label, Some(error.code.get())),
         // The outcome of a streaming call is recorded when it ends.
-        CallOutcome::Done(CallReply::Stream(_)) => ("streaming", None),
-        _ => ("ok", None),
+        CallOutcome::Streaming(_) => ("streaming", None),
+        CallOutcome::Done(_) | CallOutcome::Rejected(_) | CallOutcome::Silent => ("ok", None),
     };
     CallSummary {
-        identity: &caller.identity,
-        method: cx.method.get().map_or("unknown", |method| method.name()),
-        id,
+        identity: &cx.authenticated.identity,
+        method: cx.method.map_or("unknown", |method| method.info.name),
+        id: cx.id,
         subject: cx.subject.get().map(|id| &**id),
         outcome: label,
         code,
         duration: started.elapsed(),
         correlation: cx.correlation(),
-        peer: meta.peer.as_deref(),
-        is_zone_call,
+        peer: cx.meta.peer.as_deref(),
+        log_message: cx.method.and_then(|method| method.info.log_message),
     }
-    .emit(zone);
-    let reserved = cx.memory.into_reservation();
-    (outcome, cx.correlation.into_inner(), reserved)
+    .emit(cx.zone);
+    outcome
 }
 
-async fn dispatch_rate_limited(
+/// Checks what every method requires, and calls it.
+async fn check_and_call(
     cx: &CallContext<'_>,
     name: &str,
-    params: Option<&RawJson<'_>>,
+    params: CallParams<'_>,
 ) -> Result<CallReply, CallError> {
-    if let Err(exceeded) = cx.zone.rate.check(&cx.authenticated.identity.client) {
-        cx.zone.metrics.record_rate_limited();
-        if let Some(method @ AnyMethod::Zone(_)) = AnyMethod::from_name(name) {
-            cx.set_method(method);
-            return Err(errors::zone::rate_limited(exceeded.retry_after, exceeded.limit).into());
-        }
-        return Err(errors::rate_limited(exceeded.retry_after, exceeded.limit).into());
+    cx.authenticated.check_rate(cx.zone)?;
+    let Some(method) = cx.method else {
+        return Err(CallError::UnknownMethod(name.to_owned()));
+    };
+    cx.authenticated.require_scopes(method.info.scopes)?;
+    if method.info.always_streams && !cx.meta.can_stream {
+        return Err(CallError::CannotStream);
     }
-    dispatch::dispatch(cx, name, params).await
+    method.handler.call(cx, params).await
 }

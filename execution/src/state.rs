@@ -4,6 +4,9 @@ use crate::files::FileRules;
 use crate::http::WatchLimiter;
 use crate::notifications::EventRenderCache;
 use crate::request_log::RequestLog;
+use crate::rpc;
+use crate::rpc::dialect::{DIALECTS, Dialect, MethodRegistry};
+use crate::rpc::errors::AuthUrls;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::Authenticator;
 use interzone_edge::egress::Egress;
@@ -13,7 +16,7 @@ use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::readiness::{self, SharedCheck};
 use interzone_edge::telemetry::Metrics;
 use interzone_hub::Hub;
-use interzone_protocol::acp::Provider;
+use interzone_protocol::vocab::Provider;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -128,6 +131,8 @@ pub struct ExecutionState {
     pub(crate) render_cache: EventRenderCache,
     /// Limit of open watches per principal.
     pub(crate) watch_limiter: Arc<WatchLimiter>,
+    /// Methods of `POST /jsonrpc`.
+    pub(crate) methods: MethodRegistry,
     /// In-flight requests per caller.
     pub(crate) in_flight: Arc<InFlight>,
 }
@@ -135,7 +140,16 @@ pub struct ExecutionState {
 impl ExecutionState {
     /// Creates the state. Nothing is served until its [`router`](crate::router) is.
     pub fn new(options: ExecutionOptions) -> Arc<Self> {
-        options.hub.set_person_reader(crate::rpc::zone::task_person);
+        Self::with_dialects(options, &rpc::acp::AcpDialect, DIALECTS)
+    }
+
+    /// Creates the state with these dialects on `POST /jsonrpc`.
+    pub(crate) fn with_dialects(
+        options: ExecutionOptions,
+        default_dialect: &'static dyn Dialect,
+        dialects: &[&'static dyn Dialect],
+    ) -> Arc<Self> {
+        options.hub.set_person_reader(rpc::zone::task_person);
         let base = options.public_url.as_str().trim_end_matches('/');
         let metadata_url = format!("{base}/.well-known/oauth-protected-resource");
         // A response after the request timeout would not reach the caller.
@@ -166,7 +180,16 @@ impl ExecutionState {
             checks: options.checks,
             stop: options.stop,
             render_cache: EventRenderCache::default(),
+            methods: MethodRegistry::new(default_dialect, dialects),
         })
+    }
+
+    /// URLs that authentication errors name.
+    pub(crate) fn auth_urls(&self) -> AuthUrls<'_> {
+        AuthUrls {
+            token: &self.token_url,
+            metadata: &self.metadata_url,
+        }
     }
 
     /// Returns the absolute URL of a path below the public URL.

@@ -22,10 +22,29 @@ pub struct AgentInfo {
     pub skills: Vec<Skill>,
     /// Maximum number of concurrent runs on one node.
     pub concurrency: usize,
+    /// What its public description contains beside name, description and skills.
+    pub profile: AgentProfile,
+}
+
+/// Details of an agent's public description.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentProfile {
+    /// Version of the agent; `None` for that of the server.
+    pub version: Option<String>,
+    /// Documentation for people.
+    pub documentation_url: Option<String>,
+    /// Keywords; also those of its skills that have none.
+    pub tags: Vec<String>,
+    /// Examples of what to ask; also those of its skills that have none.
+    pub examples: Vec<String>,
+    /// Media types that it accepts; empty for any.
+    pub input_modes: Vec<String>,
+    /// Media types that it produces; empty for any.
+    pub output_modes: Vec<String>,
 }
 
 /// A skill of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skill {
     /// Skill id, by which it may be selected: lower-case letters, digits and hyphens.
     pub id: String,
@@ -33,6 +52,14 @@ pub struct Skill {
     pub name: String,
     /// Description for people.
     pub description: String,
+    /// Keywords; empty for those of the agent.
+    pub tags: Vec<String>,
+    /// Examples of what to ask; empty for those of the agent.
+    pub examples: Vec<String>,
+    /// Media types that it accepts; empty for those of the agent.
+    pub input_modes: Vec<String>,
+    /// Media types that it produces; empty for those of the agent.
+    pub output_modes: Vec<String>,
 }
 
 /// One turn of a task: the complete input of an agent run.

@@ -32,7 +32,7 @@ mod transitions;
 
 pub use access::Caller;
 pub use agent::{
-    Agent, AgentError, AgentInfo, Registry, Route, Skill, Turn, TurnOutcome, TurnOutput,
+    Agent, AgentError, AgentInfo, AgentProfile, Registry, Route, Skill, Turn, TurnOutcome, TurnOutput,
     failure_code, failure_message,
 };
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};

@@ -57,24 +57,46 @@ pub struct TaskSnapshot {
     pub rendering: SnapshotRendering,
 }
 
-/// Render cache of an immutable snapshot.
+/// Render cache of an immutable snapshot: one rendering per format, each with a slot for the next.
 #[derive(Debug, Default)]
-pub struct SnapshotRendering(OnceLock<(&'static str, VerbatimJson)>);
+pub struct SnapshotRendering(OnceLock<Box<FormatRendering>>);
+
+#[derive(Debug)]
+struct FormatRendering {
+    format: &'static str,
+    text: VerbatimJson,
+    next: SnapshotRendering,
+}
 
 impl SnapshotRendering {
-    /// Returns the rendering in this format; renders it now if there is none yet. Only one format is cached: for
-    /// another, and for one that cannot be rendered, returns `None`.
+    /// Returns the rendering in this format; renders it now if there is none yet. `None` if it cannot be rendered.
     pub fn get_or_render(
         &self,
         format: &'static str,
         render: impl FnOnce() -> Option<VerbatimJson>,
     ) -> Option<&VerbatimJson> {
-        if self.0.get().is_none() {
-            // If another thread was faster, its rendering is the same.
-            let _ = self.0.set((format, render()?));
+        let mut slot = self;
+        while let Some(rendering) = slot.0.get() {
+            if rendering.format == format {
+                return Some(&rendering.text);
+            }
+            slot = &rendering.next;
         }
-        let (cached_format, text) = self.0.get()?;
-        (*cached_format == format).then_some(text)
+        let text = render()?;
+        // Another thread may fill the slot first, with this format or another.
+        loop {
+            let rendering = slot.0.get_or_init(|| {
+                Box::new(FormatRendering {
+                    format,
+                    text: text.clone(),
+                    next: Self::default(),
+                })
+            });
+            if rendering.format == format {
+                return Some(&rendering.text);
+            }
+            slot = &rendering.next;
+        }
     }
 }
 
@@ -163,26 +185,18 @@ mod tests {
     use interzone_protocol::vocab::VerbatimJson;
 
     #[test]
-    fn rendering_is_cached_in_one_format() {
+    fn rendering_is_cached_per_format() {
         let rendering = SnapshotRendering::default();
+        let get = |rendering: &SnapshotRendering, format, text: &str| {
+            let text = rendering.get_or_render(format, || VerbatimJson::parse(text).ok());
+            text.map(|text| text.as_str().to_owned())
+        };
         assert_eq!(rendering.get_or_render("a", || None), None);
-        let render = |text: &'static str| move || VerbatimJson::parse(text).ok();
-        assert_eq!(
-            rendering.get_or_render("a", render("1")).unwrap().as_str(),
-            "1"
-        );
-        assert_eq!(
-            rendering.get_or_render("a", render("2")).unwrap().as_str(),
-            "1"
-        );
-        assert_eq!(rendering.get_or_render("b", render("3")), None);
-        assert_eq!(
-            rendering
-                .clone()
-                .get_or_render("b", render("3"))
-                .unwrap()
-                .as_str(),
-            "3"
-        );
+        assert_eq!(get(&rendering, "a", "1").as_deref(), Some("1"));
+        assert_eq!(get(&rendering, "b", "2").as_deref(), Some("2"));
+        assert_eq!(get(&rendering, "a", "3").as_deref(), Some("1"));
+        assert_eq!(get(&rendering, "b", "3").as_deref(), Some("2"));
+        let clone = rendering.clone();
+        assert_eq!(get(&clone, "b", "3").as_deref(), Some("3"));
     }
 }

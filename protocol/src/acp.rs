@@ -1,4 +1,4 @@
-//! ACP wire types: methods, scopes, params, objects and results, as defined by the protocol's
+//! ACP wire types: methods, params, objects and results, as defined by the protocol's
 //! `contracts`.
 //!
 //! An explicit null counts as absent when read and is never sent. Unknown fields are ignored in params
@@ -13,12 +13,12 @@ mod params;
 mod request_log;
 mod results;
 
-pub use card::{AgentCard, Authentication, Capabilities, CardMetadata, CardSkill, Provider};
+pub use card::{AgentCard, Authentication, Capabilities, CardMetadata, CardSkill};
 pub use events::{
     StreamChunk, StreamStateParams, TaskEvent, TaskNotification, TaskStatusParams, TaskTextParams,
     extension_methods,
 };
-pub use method::{Method, Scope};
+pub use method::Method;
 pub use objects::{StreamObject, StreamStatus, SubscriptionObject, TaskObject, TaskStatus};
 pub use params::{
     StreamEndParams, StreamMessageParams, StreamStartParams, TasksCancelParams, TasksCreateParams,

@@ -7,7 +7,9 @@
 pub mod a2a;
 pub mod acp;
 mod dialect;
+mod scope;
 pub mod vocab;
 pub mod zone;
 
 pub use dialect::{CAUCE_TRANSPORT_POLICY, Dialect, SharedEndpointPolicy};
+pub use scope::Scope;

@@ -5,8 +5,8 @@ use crate::meter::Meter;
 use crate::{StoreBenchSize, WRITERS};
 use interzone_hub::ports::Store;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Hub, Limits, NewStream, NewTask, RandomIds, Registry,
-    Subject, SystemClock, Turn, TurnOutcome, TurnOutput,
+    Agent, AgentError, AgentInfo, AgentProfile, Caller, Hub, Limits, NewStream, NewTask, RandomIds,
+    Registry, Subject, SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId};
 use std::sync::Arc;
@@ -166,6 +166,7 @@ pub(crate) fn hub(store: Arc<dyn Store>) -> Hub {
         description: "Does nothing".to_owned(),
         skills: Vec::new(),
         concurrency: 1,
+        profile: AgentProfile::default(),
     })));
     Hub::new(
         store,

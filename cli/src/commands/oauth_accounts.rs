@@ -14,7 +14,7 @@ use interzone_hub::ports::RecordStore;
 use interzone_issuer::{
     GrantType, NewOAuthClient, OAuthClient as Account, OAuthClients, OAuthUsers,
 };
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

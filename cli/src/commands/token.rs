@@ -7,7 +7,7 @@ use crate::printable;
 use crate::scopes::{is_invalid_scope, widest_token};
 use clap::Args;
 use interzone_client::{Login, Secret};
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};

@@ -25,7 +25,7 @@ use interzone_hub::ports::RecordStore;
 use interzone_issuer::{
     AccountError, GrantType, NewOAuthClient, OAuthClient, OAuthClients, OAuthUsers,
 };
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

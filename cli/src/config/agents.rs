@@ -443,6 +443,7 @@ fn skills<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Skill>, D::E
             description: skill.description.unwrap_or_else(|| name.clone()),
             id: skill.id,
             name,
+            ..Skill::default()
         }
     };
     Ok(skills.into_iter().map(skill).collect())

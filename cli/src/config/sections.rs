@@ -15,7 +15,7 @@ use interzone_execution::request_log::RequestLogScope;
 use interzone_execution::workers::WorkerOptions;
 use interzone_hub::{Limits, Retention};
 use interzone_options::positive;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::PrincipalId;
 use interzone_store::postgres::PostgresOptions;
 use interzone_store::sqlite::SqliteOptions;

@@ -7,7 +7,7 @@ use interzone_edge::clock::Clock;
 use interzone_edge::tls::TrustRoots;
 use interzone_execution::console::{CHANGE_SCOPE, CONTENT_SCOPE};
 use interzone_issuer::{Issuer, IssuerOptions, ScopeDefinition};
-use interzone_protocol::acp;
+use interzone_protocol::Scope;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -81,11 +81,11 @@ impl TokenVerification {
 
 /// Returns all scopes that the built-in issuer can grant, with the descriptions shown on the consent page.
 pub(crate) fn grantable_scopes() -> Vec<ScopeDefinition> {
-    let mut scopes: Vec<ScopeDefinition> = acp::Scope::ALL
+    let mut scopes: Vec<ScopeDefinition> = Scope::ALL
         .into_iter()
         .map(|scope| ScopeDefinition::new(scope.name(), scope_description(scope)))
         .collect();
-    let operate = acp::Scope::Operate;
+    let operate = Scope::Operate;
     scopes.push(ScopeDefinition::new(
         operate.name(),
         scope_description(operate),
@@ -105,15 +105,15 @@ pub(crate) fn grantable_scopes() -> Vec<ScopeDefinition> {
     scopes
 }
 
-fn scope_description(scope: acp::Scope) -> &'static str {
+fn scope_description(scope: Scope) -> &'static str {
     match scope {
-        acp::Scope::AgentIdentify => "see your identity",
-        acp::Scope::TasksRead => "read and watch your tasks",
-        acp::Scope::TasksWrite => "create and continue tasks",
-        acp::Scope::TasksCancel => "cancel your tasks",
-        acp::Scope::StreamsRead => "watch your streams",
-        acp::Scope::StreamsWrite => "start, write to and end streams",
-        acp::Scope::NotificationsReceive => "send events of your tasks to a URL",
-        acp::Scope::Operate => "operate the server: metrics and request log",
+        Scope::AgentIdentify => "see your identity",
+        Scope::TasksRead => "read and watch your tasks",
+        Scope::TasksWrite => "create and continue tasks",
+        Scope::TasksCancel => "cancel your tasks",
+        Scope::StreamsRead => "watch your streams",
+        Scope::StreamsWrite => "start, write to and end streams",
+        Scope::NotificationsReceive => "send events of your tasks to a URL",
+        Scope::Operate => "operate the server: metrics and request log",
     }
 }

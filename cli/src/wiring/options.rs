@@ -14,7 +14,7 @@ use interzone_execution::files::FileReader;
 use interzone_execution::webhooks::WebhookDelivery;
 use interzone_execution::workers::WorkerOptions;
 use interzone_hub::{Hub, RetryPolicy};
-use interzone_protocol::acp::Provider;
+use interzone_protocol::vocab::Provider;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::error::{Error, InvalidResponse};
 use crate::sse::{SseEvent, SseParser};
 use crate::transport::ByteStream;
 use futures_util::StreamExt;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;

@@ -6,7 +6,9 @@
 
 use super::{output_error, stopped_error};
 use async_trait::async_trait;
-use interzone_hub::{Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput};
+use interzone_hub::{
+    Agent, AgentError, AgentInfo, AgentProfile, Skill, Turn, TurnOutcome, TurnOutput,
+};
 use interzone_protocol::vocab::{AgentId, Message};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -62,6 +64,8 @@ pub struct CommandOptions {
     pub description: String,
     /// Advertised skills.
     pub skills: Vec<Skill>,
+    /// Further details of its public description.
+    pub profile: AgentProfile,
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Supervisor process that runs the program, if any.
@@ -97,6 +101,7 @@ impl CommandOptions {
             description: format!("The program behind {name}."),
             name,
             skills: Vec::new(),
+            profile: AgentProfile::default(),
             command,
             supervisor: None,
             cwd: None,
@@ -136,6 +141,7 @@ impl CommandAgent {
             description: options.description.clone(),
             skills: options.skills.clone(),
             concurrency: options.concurrency.max(1),
+            profile: options.profile.clone(),
         };
         let options = Arc::new(options);
         let stop = stop.child_token();

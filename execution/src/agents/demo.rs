@@ -7,7 +7,9 @@ use super::{output_error, stopped_error};
 use crate::files::{FileOwner, FileReader, InputRules};
 use async_trait::async_trait;
 use attachments::DemoReadContext;
-use interzone_hub::{Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput};
+use interzone_hub::{
+    Agent, AgentError, AgentInfo, AgentProfile, Skill, Turn, TurnOutcome, TurnOutput,
+};
 use interzone_protocol::vocab::{AgentId, Message, Role};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +60,7 @@ impl DemoAgent {
             id: id.to_owned(),
             name: name.to_owned(),
             description: description.to_owned(),
+            ..Skill::default()
         };
         Self {
             info: AgentInfo {
@@ -71,6 +74,7 @@ impl DemoAgent {
                     skill("file", "File", "Makes a CSV, JSON, text or Markdown file."),
                 ],
                 concurrency: concurrency.max(1),
+                profile: AgentProfile::default(),
             },
             files: None,
         }

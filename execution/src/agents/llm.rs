@@ -129,6 +129,7 @@ impl LlmAgent {
                 description: options.description.clone(),
                 skills: options.skills.clone(),
                 concurrency: options.concurrency.max(1),
+                profile: options.profile.clone(),
             },
             options,
             provider,

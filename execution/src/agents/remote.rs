@@ -14,7 +14,8 @@ use async_trait::async_trait;
 use forwarding::ForwardingContext;
 use interzone_client::Client;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Skill, Turn, TurnOutcome, TurnOutput, failure_message,
+    Agent, AgentError, AgentInfo, AgentProfile, Skill, Turn, TurnOutcome, TurnOutput,
+    failure_message,
 };
 use interzone_protocol::vocab::AgentId;
 use interzone_protocol::zone::ErrorReason;
@@ -50,6 +51,8 @@ pub struct RemoteOptions {
     pub description: String,
     /// Advertised skills.
     pub skills: Vec<Skill>,
+    /// Further details of its public description.
+    pub profile: AgentProfile,
     /// Client for the peer, with this zone's own credentials.
     pub client: Client,
     /// Dialect of the peer.
@@ -72,6 +75,7 @@ impl RemoteOptions {
             description: format!("Remote agent {name}."),
             name,
             skills: Vec::new(),
+            profile: AgentProfile::default(),
             client,
             dialect: RemoteDialect::default(),
             assign_to: None,
@@ -100,6 +104,7 @@ impl RemoteAgent {
                 description: options.description,
                 skills: options.skills,
                 concurrency: options.concurrency.max(1),
+                profile: options.profile,
             },
             client: options.client,
             dialect: options.dialect,

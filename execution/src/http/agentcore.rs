@@ -6,6 +6,7 @@
 
 use super::{card, jsonrpc, response};
 use crate::rpc::RequestMeta;
+use crate::rpc::context::Endpoint;
 use crate::state::ExecutionState;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -178,7 +179,13 @@ async fn invoke(State(core): State<Arc<AgentCore>>, request: Request) -> Respons
         A2A_ENDPOINT => A2A_ENDPOINT,
         _ => HTTP_ENDPOINT,
     };
-    jsonrpc::serve_request(Arc::clone(&core.zone), request, Some(caller), endpoint).await
+    jsonrpc::serve_request(
+        Arc::clone(&core.zone),
+        request,
+        Some(caller),
+        Endpoint::new(endpoint),
+    )
+    .await
 }
 
 /// `GET /ping`, AgentCore's health check.

@@ -1,13 +1,13 @@
-//! `execute_task` with `Accept: text/event-stream`: the response body is a stream of server-sent events. Each
-//! is one JSON-RPC message, and the last is the response.
+//! Calls that reply with a stream: the response body is a stream of server-sent events. Each is one JSON-RPC message,
+//! framed as its dialect wants it.
 //!
 //! Like a watcher it has no task of its own: it is polled when its connection can take more.
 
 use super::open_watch::token_deadline;
 use super::response::{hold_reservation, set_correlation, with_headers};
+use crate::rpc::RequestMeta;
 use crate::rpc::body::ResponseBody;
-use crate::rpc::zone::{ExecuteStream, StreamItem};
-use crate::rpc::{AuthenticatedCaller, RequestMeta, RpcResponse};
+use crate::rpc::reply::{RecordedStream, SseFraming, StreamMessage, UnsendableMessage};
 use crate::state::ExecutionState;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -16,8 +16,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use interzone_edge::body::{self, BodyError};
-use interzone_edge::budget::ShareKey;
-use interzone_edge::limits::HttpLimits;
+use interzone_edge::request_context::CorrelationId;
 use interzone_edge::telemetry::GaugeGuard;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -29,27 +28,16 @@ use tokio::time::Instant;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 const KEEP_ALIVE_COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
-const EVENT_PREFIX: Bytes = Bytes::from_static(b"event: message\ndata: ");
-const EVENT_SUFFIX: Bytes = Bytes::from_static(b"\n\n");
-
 pub(super) fn sse_response(
     zone: &Arc<ExecutionState>,
-    stream: ExecuteStream,
-    caller: AuthenticatedCaller,
-    reply: &RpcResponse,
+    stream: RecordedStream,
+    correlation: Option<&CorrelationId>,
     meta: &RequestMeta,
 ) -> Response {
     let body_state = CallStreamBody {
         open: zone.metrics.track_watcher("call"),
-        expires_at: token_deadline(zone, caller.identity.expires_at()),
+        expires_at: token_deadline(zone, stream.caller.identity.expires_at()),
         zone: Arc::clone(zone),
-        meta: RequestMeta {
-            correlation: meta.correlation.clone(),
-            peer: meta.peer.clone(),
-            trace: meta.trace.clone(),
-            ..*meta
-        },
-        caller,
         stream: Some(stream),
         pending: VecDeque::new(),
     };
@@ -57,24 +45,42 @@ pub(super) fn sse_response(
         let chunk = body_state.next().await?;
         Some((Ok::<_, Infallible>(chunk), body_state))
     }));
+    event_stream(body, correlation, meta)
+}
+
+/// Builds the response to a call that failed before its first event, for clients that accept events only.
+pub(super) fn sse_error_response(
+    framing: SseFraming,
+    error: ResponseBody,
+    correlation: Option<&CorrelationId>,
+    meta: &RequestMeta,
+) -> Response {
+    let prefix = framing.prefix(None);
+    let event = [
+        prefix.as_bytes(),
+        &error.concat(),
+        SseFraming::SUFFIX.as_bytes(),
+    ];
+    event_stream(event.concat().into(), correlation, meta)
+}
+
+fn event_stream(body: Body, correlation: Option<&CorrelationId>, meta: &RequestMeta) -> Response {
     let mut response = with_headers(StatusCode::OK, body, meta);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     // Proxies that buffer responses would delay events.
     let unbuffered = HeaderName::from_static("x-accel-buffering");
     headers.insert(unbuffered, HeaderValue::from_static("no"));
-    set_correlation(&mut response, reply.correlation.as_ref());
+    set_correlation(&mut response, correlation);
     response
 }
 
 /// State of the SSE body of one streaming call.
 struct CallStreamBody {
     zone: Arc<ExecutionState>,
-    meta: RequestMeta,
-    caller: AuthenticatedCaller,
     expires_at: Instant,
-    /// `None` once the response is queued.
-    stream: Option<ExecuteStream>,
+    /// `None` once the last message is queued.
+    stream: Option<RecordedStream>,
     /// Chunks to send.
     pending: VecDeque<Bytes>,
     #[expect(dead_code, reason = "counts the call for as long as it lives")]
@@ -83,13 +89,13 @@ struct CallStreamBody {
 
 /// Next thing to handle.
 enum CallStreamEvent {
-    Item(StreamItem),
+    Message(Option<StreamMessage>),
     KeepAliveDue,
     Shutdown,
 }
 
 impl CallStreamBody {
-    /// Returns the next chunk; `None` after the response.
+    /// Returns the next chunk; `None` after the last message.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(chunk) = self.pending.pop_front() {
@@ -97,73 +103,99 @@ impl CallStreamBody {
             }
             let stream = self.stream.as_mut()?;
             let keep_alive_at = (Instant::now() + KEEP_ALIVE_INTERVAL).min(self.expires_at);
-            let next = tokio::select! {
+            let event = tokio::select! {
                 biased;
                 () = self.zone.stop.cancelled() => CallStreamEvent::Shutdown,
-                item = stream.next(&self.zone, &self.meta) => CallStreamEvent::Item(item),
+                message = stream.next(&self.zone) => CallStreamEvent::Message(message),
                 () = tokio::time::sleep_until(keep_alive_at) => CallStreamEvent::KeepAliveDue,
             };
             let is_authorized = Instant::now() < self.expires_at
-                && self
+                && stream
                     .caller
-                    .is_still_valid(&self.zone, self.meta.peer.as_deref());
-            let item = match next {
-                CallStreamEvent::Shutdown => stream.finish_accepted(&self.zone, &self.meta),
-                CallStreamEvent::KeepAliveDue
-                | CallStreamEvent::Item(StreamItem::Notification(_) | StreamItem::Nothing)
-                    if !is_authorized =>
+                    .is_still_valid(&self.zone, stream.peer.as_deref());
+            let message = match event {
+                CallStreamEvent::Message(None) => None,
+                // The outcome of a call that was authorized when it began is sent in any case.
+                CallStreamEvent::Message(Some(message))
+                    if is_authorized || message.outcome.is_some() =>
                 {
-                    stream.finish_accepted(&self.zone, &self.meta)
+                    Some(message)
                 }
-                CallStreamEvent::KeepAliveDue => return Some(KEEP_ALIVE_COMMENT),
-                CallStreamEvent::Item(item) => item,
+                CallStreamEvent::KeepAliveDue if is_authorized => return Some(KEEP_ALIVE_COMMENT),
+                CallStreamEvent::Shutdown
+                | CallStreamEvent::KeepAliveDue
+                | CallStreamEvent::Message(Some(_)) => {
+                    let last = stream.interrupt(&self.zone);
+                    self.enqueue_last(last);
+                    continue;
+                }
             };
-            let share = self.caller.share();
-            match item {
-                StreamItem::Nothing => {}
-                StreamItem::Notification(note) => {
-                    // A dropped notification is contained in the response.
-                    let _ = enqueue(note, &mut self.pending, &self.zone.limits, &share);
-                }
-                StreamItem::Response(last) => {
-                    if enqueue(last, &mut self.pending, &self.zone.limits, &share).is_err() {
-                        self.zone.metrics.record_rejected("memory_limit");
-                        // A few bytes, which need no response memory; the caller fetches the result later.
-                        let _ = enqueue(
-                            stream.accepted_response(),
-                            &mut self.pending,
-                            &self.zone.limits,
-                            &share,
-                        );
-                    }
-                    self.stream = None;
-                }
+            match message {
+                Some(message) if message.outcome.is_none() => self.enqueue_update(message),
+                last => self.enqueue_last(last),
             }
         }
     }
-}
 
-/// Queues a message as an event, holding its response memory until it is sent. The JSON is one line: line
-/// breaks in content are escaped inside strings.
-fn enqueue(
-    mut message: ResponseBody,
-    pending: &mut VecDeque<Bytes>,
-    limits: &HttpLimits,
-    share: &ShareKey,
-) -> Result<(), BodyError> {
-    let mut reserved = message.take_reservation();
-    match message.into_single() {
-        Ok(single) => {
-            let event = [&EVENT_PREFIX, single.as_slice(), &EVENT_SUFFIX].concat();
-            let event = body::reserve_response(event, 0, limits, share, &mut reserved)?;
-            pending.push_back(event);
+    /// Queues a message that is not the last.
+    fn enqueue_update(&mut self, message: StreamMessage) {
+        if self.enqueue(message.body, message.id).is_ok() {
+            return;
         }
-        Err(large) => {
-            let chunks = hold_reservation(large.into_chunks(), limits, share, &mut reserved)?;
-            pending.push_back(EVENT_PREFIX);
-            pending.extend(chunks);
-            pending.push_back(EVENT_SUFFIX);
+        let unsendable = self
+            .stream
+            .as_mut()
+            .map(|stream| stream.replace_unsendable(false));
+        match unsendable {
+            Some(UnsendableMessage::Skip) => {}
+            Some(UnsendableMessage::EndWith(body)) => {
+                let _ = self.enqueue(body, None);
+                self.stream = None;
+            }
+            Some(UnsendableMessage::End) | None => self.stream = None,
         }
     }
-    Ok(())
+
+    /// Queues the last message, if there is one, and ends the stream.
+    fn enqueue_last(&mut self, last: Option<StreamMessage>) {
+        if let Some(last) = last
+            && self.enqueue(last.body, last.id).is_err()
+        {
+            self.zone.metrics.record_rejected("memory_limit");
+            let unsendable = self
+                .stream
+                .as_mut()
+                .map(|stream| stream.replace_unsendable(true));
+            if let Some(UnsendableMessage::EndWith(body)) = unsendable {
+                let _ = self.enqueue(body, None);
+            }
+        }
+        self.stream = None;
+    }
+
+    /// Queues a message as an event, holding its response memory until it is sent. The JSON is one line: line breaks
+    /// in content are escaped inside strings.
+    fn enqueue(&mut self, mut message: ResponseBody, id: Option<u64>) -> Result<(), BodyError> {
+        let Some(stream) = &self.stream else {
+            return Ok(());
+        };
+        let limits = &self.zone.limits;
+        let (prefix, share) = (stream.framing().prefix(id), stream.caller.share());
+        let suffix = SseFraming::SUFFIX.as_bytes();
+        let mut reserved = message.take_reservation();
+        match message.into_single() {
+            Ok(single) => {
+                let event = [prefix.as_bytes(), &single, suffix].concat();
+                let event = body::reserve_response_within(event, 0, limits, &share, &mut reserved)?;
+                self.pending.push_back(event);
+            }
+            Err(large) => {
+                let chunks = hold_reservation(large.into_chunks(), limits, &share, &mut reserved)?;
+                self.pending.push_back(prefix.into());
+                self.pending.extend(chunks);
+                self.pending.push_back(Bytes::from_static(suffix));
+            }
+        }
+        Ok(())
+    }
 }

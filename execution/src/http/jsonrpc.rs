@@ -1,14 +1,17 @@
 //! `POST /jsonrpc`: the call endpoint. Checks the HTTP method, the body size and the media type before the
 //! body is parsed. Admission control happens earlier, in the listener.
 
+use super::open_watch::path_id;
 use super::response::JSONRPC_PATH;
 use super::{call_stream, response};
 use crate::rpc::body::ResponseBody;
-use crate::rpc::errors::{self, WireError};
-use crate::rpc::{self, AuthenticatedCaller, RequestMeta, RpcResponse};
+use crate::rpc::context::{DeclaredFields, Endpoint};
+use crate::rpc::errors::CallError;
+use crate::rpc::{self, AuthenticatedCaller, RequestMeta, RpcResponse, map_error};
 use crate::state::ExecutionState;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -20,6 +23,7 @@ use interzone_edge::listener::{Peer, PendingUpload};
 use interzone_edge::request_context::{
     CORRELATION_HEADER, CorrelationId, TRACEPARENT, TraceParent,
 };
+use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -28,7 +32,27 @@ pub(super) async fn endpoint(
     request: Request,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    serve_request(zone, request, peer, JSONRPC_PATH).await
+    serve_request(zone, request, peer, Endpoint::new(JSONRPC_PATH)).await
+}
+
+/// `POST /agents/{id}/jsonrpc`: calls that name no agent go to this one.
+pub(super) async fn agent_endpoint(
+    State(zone): State<Arc<ExecutionState>>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let agents = zone.hub.agents();
+    let agent = AgentId::new(path_id(id)).ok();
+    let agent = agent.filter(|agent| agents.get(agent).is_some());
+    if agent.is_none() {
+        return response::not_found_with(JSONRPC_PATH, request.headers());
+    }
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let endpoint = Endpoint {
+        path: JSONRPC_PATH,
+        agent,
+    };
+    serve_request(zone, request, peer, endpoint).await
 }
 
 /// Handles a call that arrived at `endpoint`.
@@ -36,11 +60,12 @@ pub(super) async fn serve_request(
     zone: Arc<ExecutionState>,
     request: Request,
     peer: Option<Arc<Peer>>,
-    endpoint: &'static str,
+    endpoint: Endpoint,
 ) -> Response {
     let (
         Parts {
             method,
+            uri,
             headers,
             mut extensions,
             ..
@@ -53,11 +78,13 @@ pub(super) async fn serve_request(
         peer,
         received_at: Instant::now(),
         accepts_sse: scan.accepts_sse,
+        can_stream: true,
         trace: scan
             .has_traceparent
             .then(|| TraceParent::from_headers(&headers))
             .flatten(),
         endpoint,
+        declared: DeclaredFields::collect(&zone.methods, &headers, &uri),
     };
     if method != Method::POST {
         return response::method_not_allowed_with("POST", &meta);
@@ -77,8 +104,8 @@ async fn handle(
         && content_length(headers).is_none_or(|size| size <= zone.limits.body_bytes)
     {
         zone.metrics.record_rejected("media_type");
-        let error = errors::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason, "media_type");
-        return response::error_response(&error, meta);
+        let error = CallError::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason, "media_type");
+        return response::error_response(&map_error(zone, None, &error), meta);
     }
     // Body memory stays reserved until the response is built, even if the bytes are freed earlier.
     let (bytes, _reservation) = match read_body(zone, headers, body, meta).await {
@@ -87,12 +114,15 @@ async fn handle(
     };
     let request_size = bytes.len();
     let mut reply = rpc::serve(zone, bytes, headers, meta).await;
-    if let Some((stream, Some(caller))) = reply.stream.take() {
-        return call_stream::sse_response(zone, *stream, caller, &reply, meta);
+    if let Some(stream) = reply.stream.take() {
+        return call_stream::sse_response(zone, *stream, reply.correlation.as_ref(), meta);
     }
     let Some(mut body) = reply.body.take() else {
         return response::rpc_response(&reply, None, zone.always_200, meta);
     };
+    if let Some(framing) = reply.framing {
+        return call_stream::sse_error_response(framing, body, reply.correlation.as_ref(), meta);
+    }
     let mut reserved = body.take_reservation();
     let single = body.into_single().map(|single| {
         body::reserve_response(
@@ -144,7 +174,7 @@ async fn read_body(
             },
             Err(error) => {
                 reader.drain();
-                return Err(Box::new(unauthenticated(zone, *error, meta)));
+                return Err(Box::new(unauthenticated(zone, &error, meta)));
             }
         },
         Err(error) => Err(error),
@@ -161,8 +191,8 @@ async fn read_body(
 }
 
 /// Builds the response to a body that is not read because its caller could not be authenticated.
-fn unauthenticated(zone: &ExecutionState, error: WireError, meta: &RequestMeta) -> Response {
-    let mut reply = rpc::unauthenticated_unread(error);
+fn unauthenticated(zone: &ExecutionState, error: &CallError, meta: &RequestMeta) -> Response {
+    let mut reply = rpc::unauthenticated_unread(zone, error);
     let body = reply.body.take().map(ResponseBody::concat);
     response::rpc_response(&reply, body.map(Into::into), zone.always_200, meta)
 }
@@ -187,7 +217,7 @@ fn chunked_response(
 }
 
 fn body_rejection(zone: &ExecutionState, error: &BodyError, meta: &RequestMeta) -> Response {
-    let error = body_error(error);
+    let error = map_error(zone, None, &body_error(error));
     zone.metrics.record_rejected(error.label);
     response::error_response(&error, meta)
 }
@@ -266,20 +296,20 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn body_error(error: &BodyError) -> WireError {
+fn body_error(error: &BodyError) -> CallError {
     match error {
-        BodyError::TooLarge { limit } => errors::transport(
+        BodyError::TooLarge { limit } => CallError::transport(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("The body may have at most {limit} bytes"),
             "too_large",
         ),
-        BodyError::MemoryLimit => errors::unavailable("memory_limit"),
-        BodyError::TooSlow { .. } => errors::transport(
+        BodyError::MemoryLimit => CallError::Busy("memory_limit"),
+        BodyError::TooSlow { .. } => CallError::transport(
             StatusCode::REQUEST_TIMEOUT,
             "The body arrived too slowly",
             "too_slow",
         ),
-        BodyError::Incomplete(_) => errors::transport(
+        BodyError::Incomplete(_) => CallError::transport(
             StatusCode::BAD_REQUEST,
             "The body ended early",
             "broken_body",

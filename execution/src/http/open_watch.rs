@@ -1,7 +1,8 @@
 //! Opens a watch: authentication, scopes, rate limit, watch limit and the replay position.
 
 use super::watch_limit::WatchPermit;
-use crate::rpc::errors::{self, WireError, to_wire};
+use crate::rpc::acp::errors::{from_hub, map_error, too_many_watches};
+use crate::rpc::errors::{CallError, WireError};
 use crate::rpc::{AuthenticatedCaller, RequestMeta};
 use crate::state::ExecutionState;
 use axum::extract::Path;
@@ -10,8 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use interzone_edge::audit::AuditEntry;
 use interzone_hub::{Subject, Watch};
-use interzone_protocol::Dialect;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -41,9 +41,11 @@ pub(super) async fn open_watch(
     kind: &'static str,
 ) -> Result<OpenedWatch, Box<WireError>> {
     let caller =
-        AuthenticatedCaller::authenticate(zone, &parts.headers, meta.peer.as_deref()).await?;
+        AuthenticatedCaller::authenticate(zone, &parts.headers, meta.peer.as_deref()).await;
+    let caller = caller.map_err(|error| to_wire(zone, &error))?;
     // Counts as an in-flight request until the response begins, then as one of the caller's watches.
-    let _request = caller.begin_request(zone)?;
+    let request = caller.begin_request(zone);
+    let _request = request.map_err(|error| to_wire(zone, &error))?;
     let opened = authorize_and_open(zone, parts, &caller, subject).await;
     let error = opened.as_ref().err();
     zone.metrics
@@ -77,32 +79,27 @@ async fn authorize_and_open(
     caller: &AuthenticatedCaller,
     subject: Result<Subject, WireError>,
 ) -> Result<(Watch, WatchPermit), Box<WireError>> {
-    let read_scope = match &subject {
-        Ok(Subject::Stream(_)) => Scope::StreamsRead,
-        Ok(Subject::Task(_)) => Scope::TasksRead,
+    let scopes: &[Scope] = match &subject {
+        Ok(Subject::Stream(_)) => &[Scope::AgentIdentify, Scope::StreamsRead],
+        Ok(Subject::Task(_)) => &[Scope::AgentIdentify, Scope::TasksRead],
         // An invalid id needs no scope of its own: it matches no subject.
-        Err(_) => Scope::AgentIdentify,
+        Err(_) => &[Scope::AgentIdentify, Scope::AgentIdentify],
     };
-    caller.require_scopes(zone, &[Scope::AgentIdentify, read_scope])?;
-    if let Err(exceeded) = zone.rate.check(&caller.identity.client) {
-        zone.metrics.record_rate_limited();
-        return Err(Box::new(errors::rate_limited(
-            exceeded.retry_after,
-            exceeded.limit,
-        )));
-    }
+    let checked = caller.require_scopes(scopes);
+    let checked = checked.and_then(|()| caller.check_rate(zone));
+    checked.map_err(|error| to_wire(zone, &error))?;
     let subject = subject.map_err(with_not_found_status)?;
     let permit = zone.watch_limiter.acquire(&caller.identity.principal);
     let permit = permit.map_err(|limit| {
         zone.metrics.record_rate_limited();
-        errors::too_many_watches(limit)
+        too_many_watches(limit)
     })?;
     let opened = zone
         .hub
         .watch(&caller.hub_caller, subject, last_event_id(parts))
         .await;
     let watch = opened.map_err(|error| {
-        let error = to_wire(&error, Dialect::Acp);
+        let error = from_hub(&error);
         if error.http == StatusCode::OK {
             with_not_found_status(error)
         } else {
@@ -110,6 +107,11 @@ async fn authorize_and_open(
         }
     })?;
     Ok((watch, permit))
+}
+
+/// Maps an error to ACP, whose endpoints these are.
+fn to_wire(zone: &ExecutionState, error: &CallError) -> Box<WireError> {
+    Box::new(map_error(None, error, zone.auth_urls()))
 }
 
 /// Sets status 404: a watch request has no JSON-RPC call to answer with status 200.

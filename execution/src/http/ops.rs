@@ -1,7 +1,8 @@
 //! Endpoints for operators: liveness, readiness and metrics.
 
 use super::response::{error_response, json, with_headers};
-use crate::rpc::{AuthenticatedCaller, RequestMeta, errors};
+use crate::rpc::acp::errors::{map_error, not_operator};
+use crate::rpc::{AuthenticatedCaller, RequestMeta};
 use crate::state::ExecutionState;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -10,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use interzone_edge::listener::Peer;
 use interzone_edge::telemetry::METRICS_MEDIA_TYPE;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use serde_json::json as object;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,9 +88,12 @@ pub(super) async fn metrics(State(zone): State<Arc<ExecutionState>>, request: Re
         match AuthenticatedCaller::authenticate(&zone, request.headers(), meta.peer.as_deref())
             .await
         {
-            Err(error) => return error_response(&error, &meta),
+            Err(error) => {
+                let error = map_error(None, &error, zone.auth_urls());
+                return error_response(&error, &meta);
+            }
             Ok(caller) if !caller.identity.has_scope(OPERATE_SCOPE) => {
-                return error_response(&errors::not_operator(OPERATE_SCOPE), &meta);
+                return error_response(&not_operator(OPERATE_SCOPE), &meta);
             }
             Ok(_) => {}
         }

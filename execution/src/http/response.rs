@@ -1,5 +1,6 @@
 //! HTTP responses: status, headers, and a JSON-RPC error body for rejected requests.
 
+use crate::rpc::context::{DeclaredFields, Endpoint};
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{RequestMeta, RpcResponse};
 use axum::body::Body;
@@ -33,8 +34,10 @@ impl RequestMeta {
             peer,
             received_at: Instant::now(),
             accepts_sse: false,
+            can_stream: false,
             trace: TraceParent::from_headers(headers),
-            endpoint: JSONRPC_PATH,
+            endpoint: Endpoint::new(JSONRPC_PATH),
+            declared: DeclaredFields::default(),
         }
     }
 }
@@ -201,8 +204,10 @@ pub fn listener_rejection(reason: RejectReason, correlation: CorrelationId) -> R
         peer: None,
         received_at: Instant::now(),
         accepts_sse: false,
+        can_stream: false,
         trace: None,
-        endpoint: JSONRPC_PATH,
+        endpoint: Endpoint::new(JSONRPC_PATH),
+        declared: DeclaredFields::default(),
     };
     error_response(&error, &meta)
 }

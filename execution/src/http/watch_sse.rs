@@ -7,9 +7,10 @@
 use super::open_watch::{OpenedWatch, open_watch, path_id};
 use super::response::{error_response, with_headers};
 use super::watch_limit::WatchPermit;
-use crate::notifications::{self, RenderError, RenderedEvent};
-use crate::rpc::acp::convert;
-use crate::rpc::{AuthenticatedCaller, RequestMeta, errors};
+use crate::notifications::{Format, RenderError, RenderedEvent};
+use crate::rpc::acp::{self, convert};
+use crate::rpc::errors::WireError;
+use crate::rpc::{AuthenticatedCaller, RequestMeta};
 use crate::state::ExecutionState;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -49,7 +50,7 @@ pub(super) async fn tasks_events(
 ) -> Response {
     let id = path_id(id);
     let subject = convert::task_id(&id).map(Subject::Task);
-    let subject = subject.ok_or_else(|| errors::unknown_task(&id));
+    let subject = subject.ok_or_else(|| acp::errors::unknown_task(&id));
     watch(zone, request, subject, "tasks.events").await
 }
 
@@ -60,14 +61,14 @@ pub(super) async fn streams_events(
 ) -> Response {
     let id = path_id(id);
     let subject = convert::stream_id(&id).map(Subject::Stream);
-    let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
+    let subject = subject.ok_or_else(|| acp::errors::unknown_stream(&id));
     watch(zone, request, subject, "streams.events").await
 }
 
 async fn watch(
     zone: Arc<ExecutionState>,
     request: Request,
-    subject: Result<Subject, errors::WireError>,
+    subject: Result<Subject, WireError>,
     kind: &'static str,
 ) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>();
@@ -201,14 +202,17 @@ pub(super) async fn render(
     match item {
         WatchItem::Event(event) => {
             zone.render_cache
-                .get_or_render(&zone.hub, &event, &zone.limits, &share)
+                .get_or_render(Format::Acp, &zone.hub, &event, &zone.limits, &share)
                 .await
         }
         WatchItem::TextDelta { run, offset, delta } => {
             let Subject::Task(id) = watch.subject() else {
                 return Ok(RenderedEvent::empty());
             };
-            match notifications::render_text_delta(id, run, offset, &delta) {
+            match Format::Acp
+                .renderer()
+                .render_text_delta(id, run, offset, &delta)
+            {
                 Some(notice) => RenderedEvent::unsequenced(notice, &zone.limits, &share),
                 None => Ok(RenderedEvent::empty()),
             }

@@ -1,11 +1,14 @@
 //! `GET /streams/{id}`: a stream over WebSocket. Each outgoing frame is one notification, past ones first;
-//! each incoming frame is a JSON-RPC call, answered on the same socket.
+//! each incoming frame is a JSON-RPC call, answered on the same socket: with one frame, or with one per message if the
+//! reply is a stream. A socket has at most one such reply at a time.
 
 use super::open_watch::{OpenedWatch, open_watch, path_id};
 use super::response::error_response;
 use super::watch_sse::render;
 use crate::notifications::RenderError;
-use crate::rpc::acp::convert;
+use crate::rpc::acp::{self, convert};
+use crate::rpc::body::ResponseBody;
+use crate::rpc::reply::{RecordedStream, StreamMessage};
 use crate::rpc::{AuthenticatedCaller, RequestMeta, errors, serve_authenticated};
 use crate::state::ExecutionState;
 use axum::extract::rejection::PathRejection;
@@ -53,7 +56,7 @@ pub(super) async fn streams_socket(
     let meta = RequestMeta::from_headers(request.headers(), peer.cloned());
     let id = path_id(id);
     let subject = convert::stream_id(&id).map(Subject::Stream);
-    let subject = subject.ok_or_else(|| errors::unknown_stream(&id));
+    let subject = subject.ok_or_else(|| acp::errors::unknown_stream(&id));
     let (mut parts, _) = request.into_parts();
     let opened = match open_watch(&zone, &parts, &meta, subject, "streams.socket").await {
         Ok(opened) => opened,
@@ -83,6 +86,8 @@ pub(super) async fn streams_socket(
 /// Next event of the socket or the watch.
 enum SocketStep {
     Watched(Option<WatchItem>),
+    /// Next message of the reply that is a stream.
+    Replied(Option<StreamMessage>),
     Received(WsEvent),
     Ping,
     Close((u16, &'static str)),
@@ -102,17 +107,20 @@ async fn run_socket(
     } = opened;
     let mut next_ping = Instant::now() + PING_INTERVAL;
     let mut is_responsive = true;
+    let mut reply: Option<Box<RecordedStream>> = None;
     loop {
         let next = tokio::select! {
             () = zone.stop.cancelled() => SocketStep::Close(GOING_AWAY),
             () = tokio::time::sleep_until(expires_at) => SocketStep::Close(EXPIRED),
             () = tokio::time::sleep_until(next_ping) => SocketStep::Ping,
             frame = socket.recv() => SocketStep::Received(frame),
+            message = next_message(zone, reply.as_mut()) => SocketStep::Replied(message),
             item = watch.next() => item.map_or(SocketStep::Close(INTERNAL_ERROR), SocketStep::Watched),
         };
         let handled = match next {
             SocketStep::Received(WsEvent::Text(_))
             | SocketStep::Watched(Some(_))
+            | SocketStep::Replied(Some(_))
             | SocketStep::Ping
                 if !caller.is_still_valid(zone, meta.peer.as_deref()) =>
             {
@@ -128,7 +136,19 @@ async fn run_socket(
             }
             SocketStep::Received(WsEvent::Text(text)) => {
                 is_responsive = true;
-                handle_call(zone, &caller, &mut socket, &text, meta).await
+                handle_call(zone, &caller, &mut socket, &text, meta, &mut reply).await
+            }
+            SocketStep::Replied(message) => {
+                if message
+                    .as_ref()
+                    .is_none_or(|message| message.outcome.is_some())
+                {
+                    reply = None;
+                }
+                match message {
+                    Some(message) => send_body(zone, &caller, &mut socket, message.body, 0).await,
+                    None => Ok(()),
+                }
             }
             SocketStep::Watched(None) => Err(Some(STREAM_ENDED)),
             SocketStep::Watched(Some(item)) => {
@@ -154,41 +174,62 @@ async fn run_socket(
 /// Result of a step: continue, close with this reason, or drop the connection without one.
 type SocketResult = Result<(), Option<(u16, &'static str)>>;
 
+/// Serves the call of a frame. A reply that is a stream is put into `reply`.
 async fn handle_call(
     zone: &ExecutionState,
     caller: &AuthenticatedCaller,
     socket: &mut WebSocket,
     text: &WsText,
     meta: &RequestMeta,
+    reply: &mut Option<Box<RecordedStream>>,
 ) -> SocketResult {
     let text = text.as_bytes();
-    match serve_authenticated(zone, caller, text, &frame_meta(meta)).await {
-        Some(mut answer) => {
-            let mut reserved = answer.take_reservation();
-            let answer = body::reserve_response(
-                answer.concat(),
-                text.len(),
-                &zone.limits,
-                &caller.share(),
-                &mut reserved,
-            );
-            let answer = answer.map_err(|_| Some(TRY_LATER))?;
-            socket.send_text(answer).await.map_err(no_close_reason)
-        }
+    // The metadata of a frame is that of its socket, received now.
+    let meta = RequestMeta {
+        received_at: Instant::now(),
+        can_stream: reply.is_none(),
+        trace: None,
+        ..meta.clone()
+    };
+    let response = serve_authenticated(zone, caller, text, &meta).await;
+    if response.stream.is_some() {
+        *reply = response.stream;
+    }
+    match response.body {
+        Some(body) => send_body(zone, caller, socket, body, text.len()).await,
         None => Ok(()),
     }
 }
 
-/// Request metadata of a frame: that of its socket, received now.
-fn frame_meta(meta: &RequestMeta) -> RequestMeta {
-    RequestMeta {
-        correlation: meta.correlation.clone(),
-        peer: meta.peer.clone(),
-        received_at: Instant::now(),
-        accepts_sse: false,
-        trace: None,
-        endpoint: meta.endpoint,
+/// Waits for the next message of a reply; forever if there is no reply.
+async fn next_message(
+    zone: &ExecutionState,
+    reply: Option<&mut Box<RecordedStream>>,
+) -> Option<StreamMessage> {
+    match reply {
+        Some(reply) => reply.next(zone).await,
+        None => std::future::pending().await,
     }
+}
+
+/// Sends a message that answers a request of this size.
+async fn send_body(
+    zone: &ExecutionState,
+    caller: &AuthenticatedCaller,
+    socket: &mut WebSocket,
+    mut body: ResponseBody,
+    request_bytes: usize,
+) -> SocketResult {
+    let mut reserved = body.take_reservation();
+    let text = body::reserve_response_within(
+        body.concat(),
+        request_bytes,
+        &zone.limits,
+        &caller.share(),
+        &mut reserved,
+    );
+    let text = text.map_err(|_| Some(TRY_LATER))?;
+    socket.send_text(text).await.map_err(no_close_reason)
 }
 
 async fn send_item(

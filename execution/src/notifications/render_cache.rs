@@ -2,7 +2,7 @@
 //! once.
 
 use super::sse::{self, SseFrames};
-use super::{RenderedNotification, render_event};
+use super::{Format, RenderedNotification};
 use crate::memory::MemoryAccount;
 use bytes::Bytes;
 use interzone_edge::body::{self, BodyError};
@@ -65,13 +65,15 @@ impl RenderedEvent {
 
     /// Renders an event of the log. Memory is reserved before content is read.
     async fn render(
+        format: Format,
         hub: &Hub,
         event: &Event,
         limits: &HttpLimits,
         share: &ShareKey,
     ) -> Result<Self, RenderError> {
         let memory = MemoryAccount::new(&limits.response_memory, share.clone());
-        let notifications = render_event(hub, event, Some(&memory)).await;
+        let renderer = format.renderer();
+        let notifications = renderer.render_event(hub, event, Some(&memory)).await;
         let notifications = notifications.map_err(|error| match error {
             HubError::NoMemory => RenderError::NoRoom(BodyError::MemoryLimit),
             error => RenderError::Hub(error),
@@ -195,6 +197,7 @@ impl RenderSlot {
 }
 
 struct RenderCacheEntry {
+    format: Format,
     subject: Subject,
     seq: u64,
     slot: Arc<RenderSlot>,
@@ -210,6 +213,7 @@ impl EventRenderCache {
     /// Returns the rendered event: rendered for the first watcher, shared with those that follow soon after.
     pub(crate) async fn get_or_render(
         &self,
+        format: Format,
         hub: &Hub,
         event: &Event,
         limits: &HttpLimits,
@@ -217,9 +221,9 @@ impl EventRenderCache {
     ) -> Result<RenderedEvent, RenderError> {
         if let interzone_hub::EventBody::Text { .. } = event.body {
             // Each watcher gets the text after its own cursor, which may differ.
-            return RenderedEvent::render(hub, event, limits, share).await;
+            return RenderedEvent::render(format, hub, event, limits, share).await;
         }
-        let slot = self.slot(event);
+        let slot = self.slot(format, event);
         if let Some(event) = slot.get() {
             return Ok(event);
         }
@@ -227,7 +231,7 @@ impl EventRenderCache {
         if let Some(event) = slot.get() {
             return Ok(event);
         }
-        let rendered = RenderedEvent::render(hub, event, limits, share).await?;
+        let rendered = RenderedEvent::render(format, hub, event, limits, share).await?;
         Ok(slot.put(rendered))
     }
 
@@ -235,12 +239,12 @@ impl EventRenderCache {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, event: &Event) -> Arc<RenderSlot> {
+    fn slot(&self, format: Format, event: &Event) -> Arc<RenderSlot> {
         let mut latest = self.latest();
-        let cached = latest
-            .iter()
-            .rev()
-            .find(|entry| entry.seq == event.seq && entry.subject == event.subject);
+        let is_same = |entry: &&RenderCacheEntry| {
+            entry.seq == event.seq && entry.format == format && entry.subject == event.subject
+        };
+        let cached = latest.iter().rev().find(is_same);
         if let Some(cached) = cached {
             return Arc::clone(&cached.slot);
         }
@@ -249,6 +253,7 @@ impl EventRenderCache {
         }
         let slot = Arc::<RenderSlot>::default();
         latest.push_back(RenderCacheEntry {
+            format,
             subject: event.subject.clone(),
             seq: event.seq,
             slot: Arc::clone(&slot),

@@ -6,6 +6,33 @@ use interzone_edge::budget::ShareKey;
 use interzone_edge::limits::HttpLimits;
 use interzone_protocol::vocab::TaskId;
 
+/// Renders every event as its sequence number.
+pub(super) struct ToyRenderer;
+
+#[async_trait]
+impl EventRenderer for ToyRenderer {
+    async fn render_event(
+        &self,
+        _: &Hub,
+        event: &Event,
+        _: Option<&dyn ReadMemory>,
+    ) -> Result<Vec<RenderedNotification>, HubError> {
+        Ok(RenderedNotification::new("toy", None, &[event.seq])
+            .into_iter()
+            .collect())
+    }
+
+    fn render_text_delta(
+        &self,
+        _: &TaskId,
+        _: u64,
+        _: u64,
+        _: &str,
+    ) -> Option<RenderedNotification> {
+        None
+    }
+}
+
 fn notification(json: &'static str) -> RenderedNotification {
     RenderedNotification {
         method: "task.notification",
@@ -46,7 +73,10 @@ fn event_without_notification_still_sends_id() {
 fn live_text_has_no_sse_id() {
     let id = TaskId::new("t-1").unwrap();
     let event = RenderedEvent::unsequenced(
-        render_text_delta(&id, 3, 5, "a\nb").unwrap(),
+        Format::Acp
+            .renderer()
+            .render_text_delta(&id, 3, 5, "a\nb")
+            .unwrap(),
         &HttpLimits::default(),
         &ShareKey::Unattributed,
     )

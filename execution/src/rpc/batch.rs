@@ -4,16 +4,16 @@
 //! caller's share of the response memory, and concurrency adapts to the size of the responses so far.
 
 use super::body::ResponseBuilder;
-use super::errors::WireError;
+use super::errors::CallError;
 use super::{
-    AuthenticatedCaller, CallOutcome, ItemResult, RequestMeta, ResponseTarget, dispatch, errors,
-    invalid_message, serve_item, write_item,
+    AuthenticatedCaller, CallOutcome, IncomingItem, ItemResult, RequestMeta, ResponseTarget,
+    invalid_message, map_error, serve_item, write_result,
 };
 use crate::state::ExecutionState;
 use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
-use interzone_edge::budget::{MemoryBudget, ShareKey};
-use interzone_jsonrpc::{Item, Message};
+use interzone_edge::budget::MemoryBudget;
+use interzone_jsonrpc::Message;
 
 /// Initial concurrency.
 const INITIAL_CONCURRENCY: usize = 4;
@@ -30,21 +30,21 @@ const REJECTION_BYTES: usize = 256;
 /// Serves the calls of a batch and writes the responses in their order.
 pub(super) async fn serve<'a>(
     zone: &ExecutionState,
-    caller: Option<&AuthenticatedCaller>,
-    items: Vec<Item<'a>>,
+    caller: &AuthenticatedCaller,
+    items: Vec<IncomingItem<'a>>,
     meta: &RequestMeta,
     responses: &mut ResponseBuilder,
 ) {
     let mut items = items.into_iter().peekable();
     let mut concurrency = INITIAL_CONCURRENCY;
-    let share = caller.map_or(ShareKey::Unattributed, AuthenticatedCaller::share);
+    let share = caller.share();
     while items.peek().is_some() {
         if responses.size() > zone.limits.body_bytes {
-            return items.for_each(|item| reject(zone, item, too_large(), responses));
+            return items.for_each(|item| reject(zone, item, &too_large(), responses));
         }
         // Unordered calls run concurrently, with responses in order; any other call runs alone.
         let limit = match items.peek() {
-            Some(item) if is_blocking(item) => BLOCKING_CONCURRENCY,
+            Some(item) if item.is_blocking() => BLOCKING_CONCURRENCY,
             _ => concurrency,
         };
         // A call reserves memory for what it reads beyond one page; the first page of each is reserved here.
@@ -58,14 +58,14 @@ pub(super) async fn serve<'a>(
             }
             // As for a single call, one page needs no reservation.
             if responses.size() + rejections > MemoryBudget::PAGE {
-                let busy = || errors::unavailable("busy");
-                return items.for_each(|item| reject(zone, item, busy(), responses));
+                let busy = CallError::Busy("busy");
+                return items.for_each(|item| reject(zone, item, &busy, responses));
             }
             break;
         }
         let mut group = Vec::with_capacity(limit);
         while group.len() < limit
-            && let Some(item) = items.next_if(is_unordered)
+            && let Some(item) = items.next_if(IncomingItem::is_unordered)
         {
             group.push(serve_item(zone, caller, item, meta, None));
         }
@@ -86,7 +86,7 @@ pub(super) async fn serve<'a>(
                 reserved,
                 ..
             } = result;
-            write_item(responses, due.as_ref(), &outcome, reserved);
+            write_result(responses, due.as_ref(), &outcome, reserved);
         }
         responses.shrink_reservation();
         concurrency = match (responses.size() - size_before) / count.max(1) {
@@ -96,8 +96,8 @@ pub(super) async fn serve<'a>(
     }
 }
 
-fn too_large() -> WireError {
-    errors::transport(
+fn too_large() -> CallError {
+    CallError::transport(
         StatusCode::PAYLOAD_TOO_LARGE,
         "The responses of this batch are too large; send fewer calls per batch",
         "too_large",
@@ -107,11 +107,11 @@ fn too_large() -> WireError {
 /// Rejects a call that is not executed.
 fn reject<'a>(
     zone: &ExecutionState,
-    item: Item<'a>,
-    error: WireError,
+    item: IncomingItem<'a>,
+    error: &CallError,
     responses: &mut ResponseBuilder,
 ) {
-    let target = match item {
+    let target = match item.message {
         Ok(Message::Request(request)) => ResponseTarget::Request(request),
         Ok(Message::Notification(_) | Message::Response(_)) => return,
         Err(rejection) => {
@@ -119,8 +119,9 @@ fn reject<'a>(
             return response.iter().for_each(|answer| responses.push(answer));
         }
     };
+    let error = map_error(zone, item.method, error);
     zone.metrics.record_request("none", error.label, 0.0);
-    write_item(
+    write_result(
         responses,
         Some(&target),
         &CallOutcome::Failed(Box::new(error)),
@@ -128,14 +129,13 @@ fn reject<'a>(
     );
 }
 
-fn is_blocking(item: &Item<'_>) -> bool {
-    matches!(item, Ok(Message::Request(request)) if dispatch::is_blocking(request.method()))
-}
+impl IncomingItem<'_> {
+    fn is_blocking(&self) -> bool {
+        let is_request = matches!(self.message, Ok(Message::Request(_)));
+        is_request && self.method.is_some_and(|method| method.info.is_blocking)
+    }
 
-fn is_unordered(item: &Item<'_>) -> bool {
-    match item {
-        Ok(Message::Request(request)) => dispatch::is_unordered(request.method()),
-        Ok(Message::Notification(notification)) => dispatch::is_unordered(notification.method()),
-        Ok(Message::Response(_)) | Err(_) => true,
+    fn is_unordered(&self) -> bool {
+        self.method.is_none_or(|method| method.info.is_unordered)
     }
 }

@@ -1,7 +1,7 @@
 //! Response bodies. Large file contents are not copied into the JSON; a placeholder is written and replaced by the
 //! shared bytes when the body is sent.
 
-use super::CallReply;
+use super::reply::CallResult;
 use bytes::Bytes;
 use interzone_edge::budget::{MemoryBudget, Reservation, ShareKey};
 use interzone_hub::BlobContent;
@@ -96,18 +96,15 @@ impl ResponseBuilder {
         self.writer.push(response);
     }
 
-    pub(super) fn result(&mut self, request: &Request<'_>, reply: &CallReply) {
-        if let CallReply::Task(task) = reply
-            && let Some(text) = task.cached_json()
-        {
+    pub(super) fn result(&mut self, request: &Request<'_>, result: &dyn CallResult) {
+        if let Some(text) = result.cached_json() {
             return self.writer.result_preserialized(request, text);
         }
-        if let Err(error) = self.writer.result(request, reply) {
+        let written = self.writer.result_with(request, |out| result.write_to(out));
+        if let Err(error) = written {
             tracing::error!(%error, "result serialization failed");
         }
-        if let CallReply::Zone(reply) = reply {
-            self.spliced.extend_from_slice(&reply.spliced);
-        }
+        self.spliced.extend_from_slice(result.spliced());
     }
 
     /// Returns the number of bytes so far.

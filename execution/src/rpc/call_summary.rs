@@ -1,4 +1,4 @@
-//! Records a finished call: audit entry, metrics, request log, and (for zone calls) a log line. Never includes
+//! Records a finished call: audit entry, metrics, request log, and a log line if its method has one. Never includes
 //! request or response content.
 
 use super::zone::loggable_id;
@@ -26,8 +26,8 @@ pub(super) struct CallSummary<'c> {
     pub(super) duration: Duration,
     pub(super) correlation: &'c CorrelationId,
     pub(super) peer: Option<&'c Peer>,
-    /// True for zone calls, which operators correlate by request id.
-    pub(super) is_zone_call: bool,
+    /// Message of the log line that it writes when there is no audit log, if it writes one.
+    pub(super) log_message: Option<&'static str>,
 }
 
 impl CallSummary<'_> {
@@ -55,7 +55,7 @@ impl CallSummary<'_> {
             log.record(&entry, self.id);
         }
         // The audit line contains the same and more.
-        if self.is_zone_call && !logged {
+        if let (Some(message), false) = (self.log_message, logged) {
             tracing::info!(
                 id = id.as_deref().unwrap_or("null"),
                 correlation = %self.correlation,
@@ -63,7 +63,7 @@ impl CallSummary<'_> {
                 task = loggable_subject(self.subject.unwrap_or_default()),
                 outcome = self.outcome,
                 code = self.code,
-                "zone call"
+                "{message}"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Authenticated callers and their scopes. Tokens are verified by the edge crate.
 
-use super::errors::{self, WireError};
+use super::errors::CallError;
 use crate::state::ExecutionState;
 use axum::http::HeaderMap;
 use futures_util::poll;
@@ -9,13 +9,14 @@ use interzone_edge::budget::ShareKey;
 use interzone_edge::in_flight::InFlightRequest;
 use interzone_edge::listener::Peer;
 use interzone_hub::Caller;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::PrincipalId;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 /// An authenticated caller.
+#[derive(Clone)]
 pub(crate) struct AuthenticatedCaller {
     pub(crate) identity: Arc<Identity>,
     pub(crate) hub_caller: Caller,
@@ -52,19 +53,19 @@ impl AuthenticatedCaller {
     pub(crate) fn begin_request(
         &self,
         zone: &ExecutionState,
-    ) -> Result<InFlightRequest, Box<WireError>> {
+    ) -> Result<InFlightRequest, CallError> {
         zone.in_flight.begin(self.share()).ok_or_else(|| {
             zone.metrics.record_rejected("principal_share");
-            Box::new(errors::unavailable("principal_share"))
+            CallError::Busy("principal_share")
         })
     }
 
-    /// Authenticates the headers, or returns the error response.
+    /// Authenticates the headers, or returns the error of all calls.
     pub(crate) async fn authenticate(
         zone: &ExecutionState,
         headers: &HeaderMap,
         peer: Option<&Peer>,
-    ) -> Result<Self, Box<WireError>> {
+    ) -> Result<Self, CallError> {
         let identity = Self::identify(zone, headers, peer).await;
         let caller = identity.and_then(|identity| {
             let principal = PrincipalId::from_arc(&identity.principal)
@@ -76,11 +77,7 @@ impl AuthenticatedCaller {
         });
         caller.map_err(|refusal| {
             zone.metrics.record_auth_failure(refusal.code());
-            Box::new(errors::authentication_error(
-                &refusal,
-                &zone.token_url,
-                &zone.metadata_url,
-            ))
+            CallError::Authentication(refusal)
         })
     }
 
@@ -97,23 +94,29 @@ impl AuthenticatedCaller {
             .is_ok()
     }
 
+    /// Checks that the client is within its rate limit.
+    pub(crate) fn check_rate(&self, zone: &ExecutionState) -> Result<(), CallError> {
+        let checked = zone.rate.check(&self.identity.client);
+        checked.map_err(|exceeded| {
+            zone.metrics.record_rate_limited();
+            CallError::RateLimited {
+                retry_after: exceeded.retry_after,
+                limit: exceeded.limit,
+            }
+        })
+    }
+
     /// Checks that the token has all of these scopes.
-    pub(crate) fn require_scopes(
-        &self,
-        zone: &ExecutionState,
-        scopes: &[Scope],
-    ) -> Result<(), Box<WireError>> {
+    pub(crate) fn require_scopes(&self, scopes: &'static [Scope]) -> Result<(), CallError> {
         if scopes
             .iter()
             .all(|scope| self.identity.has_scope(scope.name()))
         {
             return Ok(());
         }
-        let provided = self.identity.scopes();
-        Err(Box::new(errors::insufficient_scope(
-            scopes,
-            provided,
-            &zone.metadata_url,
-        )))
+        Err(CallError::MissingScope {
+            required: scopes,
+            provided: self.identity.scopes().map(str::to_owned).collect(),
+        })
     }
 }

@@ -1,18 +1,133 @@
-//! Context of one call: caller, metadata for audit and metrics, and the reply.
+//! Context of one call: the request it came with, its caller, and what it records for audit and metrics.
 
-use super::early_params::EarlyParams;
-use super::errors::CallError;
-use super::method::AnyMethod;
-use super::{AuthenticatedCaller, RequestMeta, acp, zone};
+use super::AuthenticatedCaller;
+use super::dialect::{MethodRegistry, ResolvedMethod};
 use crate::memory::MemoryAccount;
 use crate::state::ExecutionState;
-use interzone_edge::request_context::CorrelationId;
-use interzone_hub::{Caller, Hub};
-use interzone_jsonrpc::RequestId;
-use interzone_protocol::Dialect;
-use interzone_protocol::acp::{MethodResult, RequestList, Scope, TaskList};
-use serde::Serialize;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use interzone_edge::listener::Peer;
+use interzone_edge::request_context::{CorrelationId, TraceParent};
+use interzone_hub::{Caller, Hub, Route};
+use interzone_jsonrpc::{RawJson, RequestId};
+use interzone_protocol::vocab::AgentId;
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+use tokio::time::Instant;
+
+/// Metadata of a request, shared by all of its calls.
+#[derive(Clone)]
+pub(crate) struct RequestMeta {
+    pub(crate) correlation: CorrelationId,
+    pub(crate) peer: Option<Arc<Peer>>,
+    /// Time of arrival.
+    pub(crate) received_at: Instant,
+    /// True if the client accepts server-sent events.
+    pub(crate) accepts_sse: bool,
+    /// True if a reply may be a stream: not within a batch.
+    pub(crate) can_stream: bool,
+    /// Trace context of the caller, if any.
+    pub(crate) trace: Option<TraceParent>,
+    /// Endpoint that received it.
+    pub(crate) endpoint: Endpoint,
+    /// Headers and query parameters that dialects declare.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no dialect declares a field yet")
+    )]
+    pub(crate) declared: DeclaredFields,
+}
+
+impl RequestMeta {
+    /// Deadline up to which its calls may wait for a result, shared by all of them.
+    pub(super) fn sync_deadline(&self, zone: &ExecutionState) -> Instant {
+        self.received_at + zone.sync_budget
+    }
+
+    /// Returns a copy for calls whose replies cannot be streams.
+    pub(super) fn without_streams(&self) -> Self {
+        Self {
+            accepts_sse: false,
+            can_stream: false,
+            ..self.clone()
+        }
+    }
+}
+
+/// Endpoint that received a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// Its path, without the prefix of an agent.
+    pub(crate) path: &'static str,
+    /// Agent of the path prefix `/agents/{id}`.
+    pub(crate) agent: Option<AgentId>,
+}
+
+impl Endpoint {
+    /// Endpoint at this path, without the prefix of an agent.
+    pub(crate) const fn new(path: &'static str) -> Self {
+        Self { path, agent: None }
+    }
+}
+
+/// Request headers and query parameters that a dialect declares. Others are not kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeclaredFields {
+    headers: Vec<(HeaderName, HeaderValue)>,
+    query: Vec<(&'static str, String)>,
+}
+
+impl DeclaredFields {
+    /// Collects the fields that the dialects of an endpoint declare.
+    pub(crate) fn collect(methods: &MethodRegistry, headers: &HeaderMap, uri: &Uri) -> Self {
+        let mut fields = Self::default();
+        for name in methods.headers() {
+            let values = headers.get_all(name).iter();
+            let values = values.map(|value| (name.clone(), value.clone()));
+            fields.headers.extend(values);
+        }
+        let declared = methods.query_parameters();
+        if let (false, Some(query)) = (declared.is_empty(), uri.query()) {
+            for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+                let declared = declared.iter().find(|declared| **declared == name);
+                let value = declared.map(|declared| (*declared, value.into_owned()));
+                fields.query.extend(value);
+            }
+        }
+        fields
+    }
+
+    /// Returns the values of a declared header.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no dialect declares a header yet")
+    )]
+    pub(crate) fn header(&self, name: &HeaderName) -> impl Iterator<Item = &HeaderValue> {
+        let values = self.headers.iter();
+        values.filter_map(move |(header, value)| (header == name).then_some(value))
+    }
+
+    /// Returns the first value of a declared query parameter.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no dialect declares a query parameter yet")
+    )]
+    pub(crate) fn query_parameter(&self, name: &str) -> Option<&str> {
+        let mut values = self.query.iter();
+        let (_, value) = values.find(|(parameter, _)| *parameter == name)?;
+        Some(value)
+    }
+}
+
+/// Params that a method parsed early: a type of its own.
+pub(crate) type EarlyParams = Box<dyn Any + Send>;
+
+/// Params of a call.
+pub(crate) struct CallParams<'c> {
+    /// The params as sent; `None` if absent or parsed early.
+    pub(crate) raw: Option<&'c RawJson<'c>>,
+    /// The params if they were parsed early.
+    pub(crate) early: Option<EarlyParams>,
+}
 
 /// Context of one call.
 pub(crate) struct CallContext<'z> {
@@ -22,11 +137,10 @@ pub(crate) struct CallContext<'z> {
     pub(super) meta: &'z RequestMeta,
     /// JSON-RPC id of the call.
     pub(super) id: Option<&'z RequestId<'z>>,
-    pub(super) method: OnceLock<AnyMethod>,
+    /// Its method; `None` if there is none with its name.
+    pub(super) method: Option<ResolvedMethod>,
     pub(super) subject: OnceLock<Box<str>>,
     pub(super) correlation: OnceLock<CorrelationId>,
-    /// Params that were parsed early.
-    early_params: Mutex<Option<EarlyParams>>,
     /// Memory account for content that is read and for the response.
     pub(crate) memory: MemoryAccount,
 }
@@ -37,7 +151,7 @@ impl<'z> CallContext<'z> {
         authenticated: &'z AuthenticatedCaller,
         meta: &'z RequestMeta,
         id: Option<&'z RequestId<'z>>,
-        early_params: Option<EarlyParams>,
+        method: Option<ResolvedMethod>,
     ) -> Self {
         Self {
             zone,
@@ -45,30 +159,24 @@ impl<'z> CallContext<'z> {
             authenticated,
             meta,
             id,
-            method: OnceLock::new(),
+            method,
             subject: OnceLock::new(),
             correlation: OnceLock::new(),
-            early_params: Mutex::new(early_params),
             memory: MemoryAccount::new(&zone.limits.response_memory, authenticated.share()),
         }
     }
 
-    /// Takes the params if they were parsed early.
-    pub(super) fn take_early_params(&self) -> Option<EarlyParams> {
-        let mut params = self
-            .early_params
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        params.take()
+    /// Route of work for which the call names no agent: to the agent of its endpoint, if that is one agent's.
+    pub(crate) fn default_route(&self) -> Route {
+        let agent = self.meta.endpoint.agent.as_ref();
+        Route {
+            tenant: agent.map(ToString::to_string),
+            ..Route::default()
+        }
     }
 
     pub(crate) fn hub(&self) -> &Hub {
         &self.zone.hub
-    }
-
-    /// Records the method.
-    pub(super) fn set_method(&self, method: AnyMethod) {
-        let _ = self.method.set(method);
     }
 
     /// Records the task or stream that the call is about.
@@ -84,31 +192,4 @@ impl<'z> CallContext<'z> {
     pub(super) fn correlation(&self) -> &CorrelationId {
         self.correlation.get().unwrap_or(&self.meta.correlation)
     }
-
-    /// Returns the dialect of error responses.
-    pub(super) fn dialect(&self) -> Dialect {
-        self.method
-            .get()
-            .map_or(Dialect::Acp, |method| method.dialect())
-    }
-
-    pub(super) fn require_scopes(&self, scopes: &[Scope]) -> Result<(), CallError> {
-        self.authenticated
-            .require_scopes(self.zone, scopes)
-            .map_err(CallError::Wire)
-    }
-}
-
-/// Result of a call.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum CallReply {
-    Acp(MethodResult),
-    List(TaskList),
-    Requests(RequestList),
-    Task(acp::handlers::TaskReply),
-    Zone(zone::ZoneReply),
-    /// A streaming call, which is not serialized here.
-    #[serde(skip)]
-    Stream(Box<zone::ExecuteStream>),
 }

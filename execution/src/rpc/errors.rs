@@ -1,107 +1,200 @@
-//! The error map: JSON-RPC code, HTTP status, message and `data` of every error.
+//! Errors of calls, and what the error maps of the dialects share: `rpc/<dialect>/errors.rs` maps each error to code,
+//! HTTP status, message and `data`.
 //!
 //! Matches are exhaustive, so a new error does not compile without a code. Of a request only ids and names are
 //! echoed, and internal details only go to the log.
 
-mod access;
-mod call_error;
-mod wire;
-pub(crate) mod zone;
-
-pub(crate) use access::{authentication_error, insufficient_scope, not_operator};
-pub(crate) use call_error::CallError;
-pub(crate) use wire::WireError;
-
+use super::zone::errors::ERROR_CODE_FIELD;
 use axum::http::StatusCode;
-use interzone_hub::HubError;
+use interzone_edge::auth::AuthFailure;
+use interzone_edge::request_context::CorrelationId;
 use interzone_hub::ports::StoreError;
-use interzone_jsonrpc::ErrorCode;
-use interzone_protocol::Dialect;
-use interzone_protocol::acp::codes;
-use interzone_protocol::vocab::{TaskState, Timestamp};
-use serde_json::json;
+use interzone_hub::{HubError, LogThrottle};
+use interzone_jsonrpc::{ErrorCode, ErrorObject, RawJson};
+use interzone_protocol::Scope;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Maximum characters of a name that is echoed to its sender.
 const MAX_ECHO_CHARS: usize = 128;
 
-/// Maps a hub error to a dialect. Dialects without codes of their own use the generic JSON-RPC codes.
-pub(crate) fn to_wire(error: &HubError, dialect: Dialect) -> WireError {
-    match dialect {
-        Dialect::Acp => acp(error),
-        Dialect::Zone => zone::from_hub(error),
-        Dialect::Cauce | Dialect::A2a => generic(error),
+/// A full store fails every call, so these errors share one log line every few seconds.
+static STORE_FULL_THROTTLE: Mutex<LogThrottle> =
+    Mutex::new(LogThrottle::new(Duration::from_secs(5)));
+
+/// Error of a call, before its dialect maps it to a response.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Hub(HubError),
+    /// The caller is not authenticated.
+    Authentication(AuthFailure),
+    /// The token lacks a scope.
+    MissingScope {
+        required: &'static [Scope],
+        provided: Vec<String>,
+    },
+    RateLimited {
+        retry_after: Duration,
+        limit: u32,
+    },
+    UnknownMethod(String),
+    InvalidParams(InvalidParams),
+    /// The method streams its reply, which a batch cannot contain.
+    CannotStream,
+    /// Rejected before the call ran, for a reason that passes. The label is for log and metrics only.
+    Busy(&'static str),
+    /// Rejected by the transport with this HTTP status.
+    Transport {
+        http: StatusCode,
+        message: Cow<'static, str>,
+        label: &'static str,
+    },
+    /// A fault of the zone itself. The label is for log and metrics only.
+    Internal(&'static str),
+    /// Mapped by the dialect already. Boxed, since most calls do not fail.
+    Wire(Box<WireError>),
+}
+
+impl CallError {
+    /// Creates the error of a transport that rejects a request.
+    pub(crate) fn transport(
+        http: StatusCode,
+        message: impl Into<Cow<'static, str>>,
+        label: &'static str,
+    ) -> Self {
+        Self::Transport {
+            http,
+            message: message.into(),
+            label,
+        }
+    }
+
+    /// Logs a store error. Audit and metrics have every call.
+    pub(super) fn log(&self, correlation: &CorrelationId) {
+        let Self::Hub(HubError::Store(error)) = self else {
+            return;
+        };
+        if !matches!(error, StoreError::Full) {
+            tracing::error!(%correlation, %error, "store operation failed");
+            return;
+        }
+        let mut throttle = STORE_FULL_THROTTLE
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(calls) = throttle.record(1, Instant::now()) {
+            tracing::error!(%correlation, %error, calls, "store is full, calls rejected");
+        }
     }
 }
 
-fn acp(error: &HubError) -> WireError {
-    let ok = StatusCode::OK;
-    match error {
-        HubError::TaskNotFound(id) => unknown_task(id.as_str()),
-        HubError::TaskFinished { id, state } => WireError::new(
-            codes::TASK_ALREADY_COMPLETED,
-            ok,
-            "Task already completed",
-            "task_finished",
-        )
-        .with_data(json!({
-            "taskId": id.as_str(),
-            "currentStatus": state.acp(),
-            "suggestion": "create a new task",
-        })),
-        HubError::IllegalTransition { from, .. } => WireError::new(
-            codes::TASK_ALREADY_COMPLETED,
-            ok,
-            "The task cannot do this now",
-            "illegal_move",
-        )
-        .with_data(
-            json!({"currentStatus": from.acp(), "suggestion": "read the task with tasks.get"}),
-        ),
-        HubError::StreamNotFound(id) => unknown_stream(id.as_str()),
-        HubError::StreamNotActive { id, state } => WireError::new(
-            codes::STREAM_ALREADY_CLOSED,
-            ok,
-            if *state == interzone_protocol::vocab::StreamState::Closed {
-                "Stream already closed"
-            } else {
-                "Stream accepts no messages now"
-            },
-            "stream_not_active",
-        )
-        .with_data(json!({"streamId": id.as_str(), "currentStatus": state.name()})),
-        HubError::AgentUnavailable => WireError::new(
-            codes::AGENT_NOT_AVAILABLE,
-            ok,
-            "Agent not available",
-            "agent_unavailable",
-        )
-        .with_data(json!({
-            "reason": "no agent is available for this",
-            "suggestion": "omit assignTo, or name an available agent",
-        })),
-        HubError::NotAllowed => WireError::new(
-            codes::PERMISSION_DENIED,
-            StatusCode::FORBIDDEN,
-            "Permission denied",
-            "not_allowed",
-        )
-        .with_data(json!({"suggestion": "ask an operator"})),
-        HubError::SubscriptionNotFound(_)
-        | HubError::SubscriptionNotReady { .. }
-        | HubError::TooLarge { .. }
-        | HubError::TooMany { .. }
-        | HubError::Invalid { .. }
-        | HubError::Stopped
-        | HubError::Contended
-        | HubError::NoMemory
-        | HubError::Store(_) => generic(error),
+impl From<HubError> for CallError {
+    fn from(error: HubError) -> Self {
+        Self::Hub(error)
+    }
+}
+
+impl From<InvalidParams> for CallError {
+    fn from(error: InvalidParams) -> Self {
+        Self::InvalidParams(error)
+    }
+}
+
+impl From<WireError> for CallError {
+    fn from(error: WireError) -> Self {
+        Self::Wire(Box::new(error))
+    }
+}
+
+/// Invalid value of a params field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InvalidParams {
+    /// JSON path.
+    pub(crate) field: String,
+    pub(crate) expected: String,
+    pub(crate) received: String,
+}
+
+impl InvalidParams {
+    /// Maps it to the generic JSON-RPC code.
+    pub(crate) fn to_wire(&self) -> WireError {
+        invalid_params().with_data(json!({
+            "field": self.field,
+            "expected": self.expected,
+            "received": self.received,
+        }))
+    }
+}
+
+/// URLs that authentication errors name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuthUrls<'z> {
+    /// The token endpoint.
+    pub(crate) token: &'z str,
+    /// Metadata of the protected resource.
+    pub(crate) metadata: &'z str,
+}
+
+/// Error as sent to a caller.
+#[derive(Clone, Debug)]
+pub(crate) struct WireError {
+    pub(crate) code: ErrorCode,
+    pub(crate) http: StatusCode,
+    pub(crate) message: Cow<'static, str>,
+    pub(crate) data: Option<Value>,
+    /// Parameters of `WWW-Authenticate: Bearer`, if present.
+    pub(crate) challenge: Option<String>,
+    /// `Retry-After` in seconds.
+    pub(crate) retry_after: Option<u64>,
+    /// Stable label for log and metrics.
+    pub(crate) label: &'static str,
+}
+
+impl WireError {
+    pub(crate) fn new(
+        code: ErrorCode,
+        http: StatusCode,
+        message: impl Into<Cow<'static, str>>,
+        label: &'static str,
+    ) -> Self {
+        Self {
+            code,
+            http,
+            message: message.into(),
+            data: None,
+            challenge: None,
+            retry_after: None,
+            label,
+        }
+    }
+
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Adds a field to `data`.
+    pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let data = self.data.get_or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(fields) = data {
+            fields.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// Returns the JSON-RPC error object.
+    pub(crate) fn to_error_object(&self) -> ErrorObject<'_> {
+        let error = ErrorObject::new(self.code, &*self.message);
+        match self.data.as_ref().map(RawJson::from_value) {
+            Some(Ok(data)) => error.with_data(data),
+            _ => error,
+        }
     }
 }
 
 /// Maps a hub error to the generic JSON-RPC codes.
-fn generic(error: &HubError) -> WireError {
+pub(crate) fn from_hub_generic(error: &HubError) -> WireError {
     match error {
         HubError::TaskNotFound(_)
         | HubError::TaskFinished { .. }
@@ -110,7 +203,7 @@ fn generic(error: &HubError) -> WireError {
         | HubError::StreamNotActive { .. }
         | HubError::AgentUnavailable
         | HubError::NotAllowed => invalid_params().with_field("reason", error.to_string()),
-        HubError::SubscriptionNotFound(_) => field(
+        HubError::SubscriptionNotFound(_) => invalid_field(
             "params.subscriptionId",
             "the id of a subscription of this task",
             "unknown id",
@@ -119,15 +212,15 @@ fn generic(error: &HubError) -> WireError {
             invalid_params().with_field("currentStatus", state.name())
         }
         HubError::TooLarge { what, limit } => {
-            field(*what, format!("at most {limit} bytes"), "more than that")
+            invalid_field(*what, format!("at most {limit} bytes"), "more than that")
         }
         HubError::TooMany { what, limit } => {
-            field(*what, format!("at most {limit}"), "more than that")
+            invalid_field(*what, format!("at most {limit}"), "more than that")
         }
         HubError::Invalid {
             field: name,
             reason,
-        } => field(*name, *reason, "something else"),
+        } => invalid_field(*name, *reason, "something else"),
         HubError::Stopped => internal("stopped"),
         HubError::Contended => unavailable("contended"),
         HubError::NoMemory => unavailable("memory_limit"),
@@ -151,11 +244,11 @@ fn outcome_unknown(label: &'static str) -> WireError {
         "Service unavailable; the outcome of this call is unknown",
         label,
     )
-    .with_data(json!({zone::ERROR_CODE_FIELD: "unavailable"}))
+    .with_data(json!({ERROR_CODE_FIELD: "unavailable"}))
 }
 
 /// Returns the label of a store error, and true if it is transient.
-fn store_label(error: &StoreError) -> (&'static str, bool) {
+pub(crate) fn store_label(error: &StoreError) -> (&'static str, bool) {
     match error {
         StoreError::Full => ("store_full", true),
         StoreError::Unavailable(_) => ("store_unavailable", true),
@@ -164,41 +257,6 @@ fn store_label(error: &StoreError) -> (&'static str, bool) {
         StoreError::Corrupt(_) => ("store_corrupt", false),
         // Handled by the hub; the enum is `non_exhaustive`.
         _ => ("store", false),
-    }
-}
-
-/// Task does not exist or is not visible to the caller.
-pub(crate) fn unknown_task(id: &str) -> WireError {
-    WireError::new(
-        codes::TASK_NOT_FOUND,
-        StatusCode::OK,
-        "Task not found",
-        "task_not_found",
-    )
-    .with_data(json!({"taskId": truncate_echo(id), "suggestion": "check the taskId"}))
-}
-
-/// Stream does not exist or is not visible to the caller.
-pub(crate) fn unknown_stream(id: &str) -> WireError {
-    WireError::new(
-        codes::STREAM_NOT_FOUND,
-        StatusCode::OK,
-        "Stream not found",
-        "stream_not_found",
-    )
-    .with_data(json!({"streamId": truncate_echo(id), "suggestion": "check the streamId"}))
-}
-
-/// Adds the status and end time of a finished task, which the hub's error does not contain.
-pub(crate) fn with_finished_at(
-    error: WireError,
-    state: TaskState,
-    at: Option<Timestamp>,
-) -> WireError {
-    let error = error.with_field("currentStatus", state.acp());
-    match at {
-        Some(at) => error.with_field("completedAt", at.to_string()),
-        None => error,
     }
 }
 
@@ -212,17 +270,55 @@ fn invalid_params() -> WireError {
     )
 }
 
+/// Maps an invalid value of a params field.
+pub(crate) fn invalid_field(
+    path: impl Into<String>,
+    expected: impl Into<String>,
+    received: impl Into<String>,
+) -> WireError {
+    field(path, expected, received).to_wire()
+}
+
 /// Invalid value of a params field.
 pub(crate) fn field(
     path: impl Into<String>,
     expected: impl Into<String>,
     received: impl Into<String>,
+) -> InvalidParams {
+    InvalidParams {
+        field: path.into(),
+        expected: expected.into(),
+        received: received.into(),
+    }
+}
+
+/// Adds the JSON path of the field that the hub rejected. `path_of` maps the hub's name of the field.
+pub(crate) fn with_field_path(
+    wire: WireError,
+    error: &HubError,
+    path_of: impl FnOnce(&str) -> Option<String>,
 ) -> WireError {
-    invalid_params().with_data(json!({
-        "field": path.into(),
-        "expected": expected.into(),
-        "received": received.into(),
-    }))
+    let what = match error {
+        HubError::Invalid { field: what, .. }
+        | HubError::TooLarge { what, .. }
+        | HubError::TooMany { what, .. } => what,
+        _ => return wire,
+    };
+    match path_of(what) {
+        Some(path) => wire.with_field("field", path),
+        None => wire,
+    }
+}
+
+/// A method that streams its reply was called in a batch.
+pub(crate) fn cannot_stream() -> WireError {
+    WireError::new(
+        ErrorCode::INVALID_REQUEST,
+        StatusCode::OK,
+        "This method streams its reply; call it outside a batch",
+        "cannot_stream",
+    )
+    .with_data(json!({ERROR_CODE_FIELD: "invalid_request"}))
 }
 
 /// Unknown method.
@@ -233,35 +329,10 @@ pub(crate) fn unknown_method(name: &str) -> WireError {
         "Method not found",
         "unknown_method",
     )
-    .with_data(json!({"method": truncate_echo(name), zone::ERROR_CODE_FIELD: "method_not_found"}))
+    .with_data(json!({"method": truncate_echo(name), ERROR_CODE_FIELD: "method_not_found"}))
 }
 
-/// Rate limit exceeded.
-pub(crate) fn rate_limited(wait: Duration, limit: u32) -> WireError {
-    let seconds = ceil_seconds(wait);
-    let mut error = WireError::new(
-        codes::RATE_LIMITED,
-        StatusCode::TOO_MANY_REQUESTS,
-        "Rate limit exceeded",
-        "rate_limited",
-    )
-    .with_data(json!({"retryAfter": seconds, "limit": limit}));
-    error.retry_after = Some(seconds);
-    error
-}
-
-/// Watch limit reached. No `Retry-After`: only the caller knows when one of its watches ends.
-pub(crate) fn too_many_watches(limit: usize) -> WireError {
-    WireError::new(
-        codes::RATE_LIMITED,
-        StatusCode::TOO_MANY_REQUESTS,
-        "Too many watches are open",
-        "too_many_watches",
-    )
-    .with_data(json!({"limit": limit, "suggestion": "close one first"}))
-}
-
-fn ceil_seconds(wait: Duration) -> u64 {
+pub(crate) fn ceil_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
@@ -283,7 +354,7 @@ pub(crate) fn unavailable(label: &'static str) -> WireError {
         "Service unavailable; try again",
         label,
     )
-    .with_data(json!({"retryAfter": 1, zone::ERROR_CODE_FIELD: "unavailable"}));
+    .with_data(json!({"retryAfter": 1, ERROR_CODE_FIELD: "unavailable"}));
     error.retry_after = Some(1);
     error
 }
@@ -296,7 +367,7 @@ pub(crate) fn timed_out() -> WireError {
         "The call timed out; check its outcome before you retry",
         "too_slow",
     )
-    .with_data(json!({zone::ERROR_CODE_FIELD: "internal_error"}))
+    .with_data(json!({ERROR_CODE_FIELD: "internal_error"}))
 }
 
 /// Request that the transport rejects before it is parsed.
@@ -307,11 +378,11 @@ pub(crate) fn transport(
 ) -> WireError {
     // The dialect is unknown, so it has the fields of all dialects.
     WireError::new(ErrorCode::INVALID_REQUEST, http, message, label)
-        .with_data(json!({zone::ERROR_CODE_FIELD: "invalid_request"}))
+        .with_data(json!({ERROR_CODE_FIELD: "invalid_request"}))
 }
 
 /// Truncates a name for echoing.
-fn truncate_echo(name: &str) -> String {
+pub(crate) fn truncate_echo(name: &str) -> String {
     let mut out: String = name.chars().take(MAX_ECHO_CHARS).collect();
     if out.len() < name.len() {
         out.push('…');

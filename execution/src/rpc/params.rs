@@ -1,6 +1,6 @@
 //! Params by name. An error names the field, the expected type and the received type, never the value.
 
-use super::errors::{CallError, WireError, field};
+use super::errors::{CallError, InvalidParams, field};
 use interzone_jsonrpc::{JsonKind, RawJson};
 use interzone_protocol::vocab::EmptyMessage;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ pub(crate) fn read<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Result<
     serde_json::from_str(text).map_err(|_| describe_error::<T>(text).into())
 }
 
-fn describe_error<T: DeserializeOwned>(text: &str) -> WireError {
+fn describe_error<T: DeserializeOwned>(text: &str) -> InvalidParams {
     let mut reader = serde_json::Deserializer::from_str(text);
     let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut reader) else {
         return field("params", "what the method takes", "something else");
@@ -110,17 +110,10 @@ mod tests {
 
     fn error_line<T: DeserializeOwned>(text: &str) -> String {
         let raw = RawJson::parse(text).unwrap();
-        let Err(CallError::Wire(error)) = read::<T>(Some(&raw)) else {
+        let Err(CallError::InvalidParams(error)) = read::<T>(Some(&raw)) else {
             panic!("{text} should not fit")
         };
-        let data = error.data.unwrap();
-        let text = |name: &str| data[name].as_str().unwrap().to_owned();
-        format!(
-            "{}: {} <- {}",
-            text("field"),
-            text("expected"),
-            text("received")
-        )
+        format!("{}: {} <- {}", error.field, error.expected, error.received)
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `interzone.requests.find`: looks up requests in the request log for operators. Returns no content.
 
-use super::errors::{self, CallError};
-use super::{CallContext, CallReply, acp::convert};
+use super::acp::{convert, errors};
+use super::context::CallContext;
+use super::errors::CallError;
+use super::reply::CallReply;
 use crate::request_log::id_json;
 use interzone_hub::ports::{RequestLogEntry, RequestQuery};
 use interzone_hub::{Caller, EventBody, Hub, HubError, Subject, failure_code};
@@ -59,7 +61,7 @@ pub(super) async fn requests_find(
         }
     }
     let records = found.into_iter().map(|record| to_object(record, &traces));
-    Ok(CallReply::Requests(RequestList {
+    Ok(CallReply::json(RequestList {
         requests: records.collect(),
     }))
 }

@@ -2,7 +2,7 @@
 
 use super::sign::{insert_header, sign};
 use super::{WEBHOOK_CHANNEL, WebhookTarget};
-use crate::notifications::{RenderedNotification, render_event};
+use crate::notifications::{Format, RenderedNotification};
 use async_trait::async_trait;
 use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -129,10 +129,13 @@ async fn subscribed_notifications(
     };
     let subscribed = |notification: RenderedNotification| {
         let kind = notification.event?;
-        let is_subscribed = payload.push.events.contains(&kind);
-        is_subscribed.then_some((kind.name(), notification))
+        let mut events = payload.push.events.iter();
+        let is_subscribed = events.any(|event| event.name() == kind);
+        is_subscribed.then_some((kind, notification))
     };
-    let notifications = render_event(hub, &event, None).await?;
+    // The only place that chooses the format of a webhook. Subscriptions have no other.
+    let format = Format::Acp;
+    let notifications = format.renderer().render_event(hub, &event, None).await?;
     Ok(notifications.into_iter().filter_map(subscribed).collect())
 }
 

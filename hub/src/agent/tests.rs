@@ -28,6 +28,7 @@ fn agent(id: &str, skill: &str, available: bool) -> Arc<dyn Agent> {
         id: text(skill),
         name: text(skill),
         description: text(skill),
+        ..Skill::default()
     };
     let info = AgentInfo {
         id: AgentId::new(id).unwrap(),
@@ -35,6 +36,7 @@ fn agent(id: &str, skill: &str, available: bool) -> Arc<dyn Agent> {
         description: text(id),
         skills: vec![skill],
         concurrency: 1,
+        profile: AgentProfile::default(),
     };
     Arc::new(IdleAgent(info, available))
 }

@@ -1,5 +1,6 @@
 //! ACP agent card: public description of an agent.
 
+use crate::vocab::Provider;
 use serde::{Deserialize, Serialize};
 
 /// Content of `/.well-known/agent.json`.
@@ -28,20 +29,6 @@ pub struct AgentCard {
     /// Metadata for discovery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<CardMetadata>,
-}
-
-/// The organization that runs an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Provider {
-    /// Name of the organization.
-    pub organization: String,
-    /// Email address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contact: Option<String>,
-    /// Website.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub website: Option<String>,
 }
 
 /// Features that an agent supports.

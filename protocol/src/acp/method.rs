@@ -1,9 +1,11 @@
-//! ACP methods and scopes.
+//! ACP methods and the scopes that each requires.
+
+use crate::Scope;
 
 /// A method of ACP, or an Interzone extension of it.
 ///
 /// ```
-/// use interzone_protocol::acp::{Method, Scope};
+/// use interzone_protocol::{Scope, acp::Method};
 ///
 /// let method = Method::from_name("tasks.cancel").unwrap();
 /// assert_eq!(method.scopes(), [Scope::AgentIdentify, Scope::TasksCancel]);
@@ -82,66 +84,19 @@ impl Method {
     }
 
     /// The scopes that a token must have for this method, all of them.
-    pub const fn scopes(self) -> [Scope; 2] {
-        let own = match self {
-            Self::TasksCreate | Self::TasksSend => Scope::TasksWrite,
-            Self::TasksGet | Self::TasksList => Scope::TasksRead,
-            Self::TasksCancel => Scope::TasksCancel,
-            Self::StreamStart | Self::StreamMessage | Self::StreamEnd => Scope::StreamsWrite,
+    pub const fn scopes(self) -> &'static [Scope] {
+        match self {
+            Self::TasksCreate | Self::TasksSend => &[Scope::AgentIdentify, Scope::TasksWrite],
+            Self::TasksGet | Self::TasksList => &[Scope::AgentIdentify, Scope::TasksRead],
+            Self::TasksCancel => &[Scope::AgentIdentify, Scope::TasksCancel],
+            Self::StreamStart | Self::StreamMessage | Self::StreamEnd => {
+                &[Scope::AgentIdentify, Scope::StreamsWrite]
+            }
             Self::TasksSubscribe
             | Self::TasksUnsubscribe
             | Self::TaskNotification
-            | Self::StreamChunk => Scope::NotificationsReceive,
-            Self::RequestsFind => Scope::Operate,
-        };
-        [Scope::AgentIdentify, own]
-    }
-}
-
-/// OAuth scope of a token. Scopes are compared exactly; there are no wildcards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Identify the agent; required by every method.
-    AgentIdentify,
-    /// Read and watch tasks.
-    TasksRead,
-    /// Create tasks and add messages to them.
-    TasksWrite,
-    /// Cancel tasks.
-    TasksCancel,
-    /// Watch streams.
-    StreamsRead,
-    /// Start, send on and end streams.
-    StreamsWrite,
-    /// Receive webhook events.
-    NotificationsReceive,
-    /// Operate the server. Interzone extension; callers of agents do not need it.
-    Operate,
-}
-
-impl Scope {
-    /// The scopes of ACP: all but [`Operate`](Self::Operate).
-    pub const ALL: [Self; 7] = [
-        Self::AgentIdentify,
-        Self::TasksRead,
-        Self::TasksWrite,
-        Self::TasksCancel,
-        Self::StreamsRead,
-        Self::StreamsWrite,
-        Self::NotificationsReceive,
-    ];
-
-    /// The name in a token.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AgentIdentify => "acp:agent:identify",
-            Self::TasksRead => "acp:tasks:read",
-            Self::TasksWrite => "acp:tasks:write",
-            Self::TasksCancel => "acp:tasks:cancel",
-            Self::StreamsRead => "acp:streams:read",
-            Self::StreamsWrite => "acp:streams:write",
-            Self::NotificationsReceive => "acp:notifications:receive",
-            Self::Operate => "interzone:operate",
+            | Self::StreamChunk => &[Scope::AgentIdentify, Scope::NotificationsReceive],
+            Self::RequestsFind => &[Scope::AgentIdentify, Scope::Operate],
         }
     }
 }

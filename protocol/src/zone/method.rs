@@ -1,11 +1,11 @@
 //! Methods between the zones and the scopes that each requires.
 
-use crate::acp::Scope;
+use crate::Scope;
 
 /// A method between the zones.
 ///
 /// ```
-/// use interzone_protocol::{acp::Scope, zone::Method};
+/// use interzone_protocol::{Scope, zone::Method};
 ///
 /// let method = Method::from_name("execute_task").unwrap();
 /// assert_eq!(method.scopes(), [Scope::AgentIdentify, Scope::TasksWrite]);

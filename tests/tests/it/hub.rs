@@ -34,8 +34,8 @@ mod watch;
 
 use interzone_hub::ports::Store;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Clock, Hub, IdSource, Limits, RandomIds, Registry, Run,
-    Turn, TurnOutcome, TurnOutput, TurnStart,
+    Agent, AgentError, AgentInfo, AgentProfile, Caller, Clock, Hub, IdSource, Limits, RandomIds,
+    Registry, Run, Turn, TurnOutcome, TurnOutput, TurnStart,
 };
 use interzone_protocol::vocab::{AgentId, PrincipalId, Timestamp};
 use interzone_store::postgres::{PostgresClock, PostgresOptions, PostgresStore};
@@ -121,6 +121,7 @@ impl HubFixture {
                 description: id.to_owned(),
                 skills: Vec::new(),
                 concurrency: 4,
+                profile: AgentProfile::default(),
             })));
         }
         let hub = Hub::new(store, clock.clone(), Arc::new(RandomIds), agents, limits);

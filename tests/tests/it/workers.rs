@@ -14,9 +14,9 @@ mod slot_shares;
 use interzone_delivery::{DeliveryHandler, DeliveryOutcome};
 use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Caller, Clock, EventBody, Hub, HubError, Limits, NewTask,
-    OutboxEntry, RandomIds, Registry, Subject, SystemClock, Task, Turn, TurnOutcome, TurnOutput,
-    WatchItem,
+    Agent, AgentError, AgentInfo, AgentProfile, Caller, Clock, EventBody, Hub, HubError, Limits,
+    NewTask, OutboxEntry, RandomIds, Registry, Subject, SystemClock, Task, Turn, TurnOutcome,
+    TurnOutput, WatchItem,
 };
 use interzone_protocol::vocab::{AgentId, Message, PrincipalId, TaskId, TaskState, Timestamp};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
@@ -180,6 +180,7 @@ impl AgentScript {
             description: id.to_owned(),
             skills: Vec::new(),
             concurrency,
+            profile: AgentProfile::default(),
         };
         Self {
             agent: Arc::new(ScriptedAgent {

@@ -29,14 +29,14 @@ use interzone_execution::{
 };
 use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Hub, Limits, RandomIds, Registry, Run, SystemClock, Turn,
-    TurnOutcome, TurnOutput, TurnStart,
+    Agent, AgentError, AgentInfo, AgentProfile, Hub, Limits, RandomIds, Registry, Run, SystemClock,
+    Turn, TurnOutcome, TurnOutput, TurnStart,
 };
 use interzone_issuer::{
     GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
 use interzone_jsonrpc::ErrorCode;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::{AgentId, Message};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
@@ -133,6 +133,7 @@ impl ZoneFixture {
                 description: format!("the agent {id}"),
                 skills: Vec::new(),
                 concurrency: 4,
+                profile: AgentProfile::default(),
             };
             agents.add(Arc::new(StubAgent(info)));
         }

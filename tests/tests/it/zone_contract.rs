@@ -29,13 +29,13 @@ use interzone_execution::workers::{WorkerOptions, Workers};
 use interzone_execution::{ExecutionOptions, ExecutionState, OperatorInfo, router};
 use interzone_hub::ports::MemoryRecordStore;
 use interzone_hub::{
-    Agent, AgentError, AgentInfo, Hub, HubError, Limits, OutboxEntry, RandomIds, Registry,
-    SystemClock, Turn, TurnOutcome, TurnOutput,
+    Agent, AgentError, AgentInfo, AgentProfile, Hub, HubError, Limits, OutboxEntry, RandomIds,
+    Registry, SystemClock, Turn, TurnOutcome, TurnOutput,
 };
 use interzone_issuer::{
     GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::{AgentId, Message};
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
@@ -89,6 +89,7 @@ where
             description: format!("the agent {id}"),
             skills: Vec::new(),
             concurrency: 64,
+            profile: AgentProfile::default(),
         },
         script: Box::new(move |turn, output| Box::pin(script(turn, output))),
     })

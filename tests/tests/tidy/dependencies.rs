@@ -42,6 +42,9 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     ("fuzz", &["jsonrpc", "protocol"]),
 ];
 
+/// Edges that only unit tests use.
+const ALLOWED_TEST_DEPENDENCIES: DependencyTable<'static> = &[("execution", &["store"])];
+
 const EVERY_LIBRARY: &[&str] = &[
     "options",
     "backoff",
@@ -171,13 +174,14 @@ pub(crate) fn undeclared_edges(
     let ours = member
         .uses
         .iter()
-        .filter_map(|(used, _)| used.strip_prefix("interzone-"));
-    ours.filter(|used| {
-        !edges
-            .iter()
-            .any(|edge| edge.split("::").next() == Some(used))
+        .filter_map(|(used, dev)| Some((used.strip_prefix("interzone-")?, *dev)));
+    ours.filter(|(used, dev)| {
+        let is_test_edge = |(krate, edges): &(&str, &[&str])| krate == name && edges.contains(used);
+        let is_for_tests = *dev && ALLOWED_TEST_DEPENDENCIES.iter().any(is_test_edge);
+        let is_allowed = |edge: &&str| edge.split("::").next() == Some(*used);
+        !is_for_tests && !edges.iter().any(is_allowed)
     })
-    .map(|used| format!("`{name}` uses `{used}`"))
+    .map(|(used, _)| format!("`{name}` uses `{used}`"))
     .collect()
 }
 
@@ -332,9 +336,14 @@ mod tests {
         check("jsonrpc", "interzone-protocol", 1);
         check("hub", "interzone-protocol", 0);
         check("hub", "interzone-jsonrpc", 1);
-        check("execution", "interzone-store", 1);
+        check("execution", "interzone-verification", 1);
         check("playground", "interzone-protocol", 1);
         check("unlisted", "serde", 1);
+        for (dev, expect) in [(false, 1), (true, 0)] {
+            let member = member("execution", &["interzone-store"], dev);
+            let found = undeclared_edges(&member, ALLOWED_DEPENDENCIES);
+            assert_eq!(found.len(), expect, "{dev}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use clap::ValueEnum;
 use http_client::CheckClient;
 use interzone_client::Secret;
 use interzone_edge::tls::TrustRoots;
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use raw_socket::RawSocket;
 use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;

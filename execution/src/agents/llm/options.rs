@@ -3,7 +3,7 @@
 use crate::files::{FileReader, FileRules, InputRules};
 use interzone_edge::Secret;
 use interzone_edge::tls::TrustRoots;
-use interzone_hub::Skill;
+use interzone_hub::{AgentProfile, Skill};
 use interzone_protocol::vocab::AgentId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub struct LlmOptions {
     pub description: String,
     /// Advertised skills.
     pub skills: Vec<Skill>,
+    /// Further details of its public description.
+    pub profile: AgentProfile,
     /// API and location of the model.
     pub provider: LlmProvider,
     /// The model's name at the provider.
@@ -106,6 +108,7 @@ impl LlmOptions {
             description: "Answers with a language model.".to_owned(),
             name,
             skills: Vec::new(),
+            profile: AgentProfile::default(),
             provider,
             model: model.into(),
             system: None,

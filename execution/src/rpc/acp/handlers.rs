@@ -1,8 +1,10 @@
 //! Handlers of ACP's methods. Rules live in the hub, conversions in `convert`, error codes in `errors`.
 
-use super::{convert, json_object};
-use crate::rpc::errors::{self, CallError};
-use crate::rpc::{CallContext, CallReply};
+use super::{convert, errors, json_object};
+use crate::notifications::Format;
+use crate::rpc::context::CallContext;
+use crate::rpc::errors::{CallError, field};
+use crate::rpc::reply::{CallReply, CallResult};
 use crate::webhooks::{WEBHOOK_CHANNEL, WebhookTarget};
 use interzone_hub::{
     NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView,
@@ -14,7 +16,6 @@ use interzone_protocol::acp::{
     TasksSendParams, TasksSubscribeParams, TasksUnsubscribeParams,
 };
 use interzone_protocol::vocab::{Metadata, StreamId, StreamState, TaskId, TaskState, VerbatimJson};
-use serde::{Serialize, Serializer};
 
 type AcpResult = Result<CallReply, CallError>;
 
@@ -29,16 +30,26 @@ fn stream_id(text: &str) -> Result<StreamId, CallError> {
     convert::stream_id(text).ok_or_else(|| errors::unknown_stream(text).into())
 }
 
+impl CallResult for MethodResult {
+    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        MethodResult::write_to(self, out)
+    }
+}
+
+fn reply(result: MethodResult) -> AcpResult {
+    Ok(CallReply::Result(Box::new(result)))
+}
+
 fn success(message: &str) -> AcpResult {
-    Ok(CallReply::Acp(MethodResult::Success {
+    reply(MethodResult::Success {
         message: message.to_owned(),
-    }))
+    })
 }
 
 fn accepted(message: &str) -> AcpResult {
-    Ok(CallReply::Acp(MethodResult::Notification {
+    reply(MethodResult::Notification {
         message: message.to_owned(),
-    }))
+    })
 }
 
 pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams) -> AcpResult {
@@ -47,7 +58,7 @@ pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams
     let new = NewTask {
         route: Route {
             assign_to: params.assign_to,
-            ..Route::default()
+            ..cx.default_route()
         },
         priority: params.priority.unwrap_or_default(),
         metadata: with_trace(cx, params.metadata),
@@ -55,11 +66,11 @@ pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams
     };
     let task = cx.hub().create_task(cx.caller, new).await;
     let task =
-        task.map_err(|error| CallError::for_agent(error, requested_agent, cx.hub().agents()))?;
+        task.map_err(|error| errors::for_agent(error, requested_agent, cx.hub().agents()))?;
     cx.set_subject(task.id.as_str());
-    Ok(CallReply::Acp(MethodResult::Task {
+    reply(MethodResult::Task {
         task: convert::task_created(&task, message),
-    }))
+    })
 }
 
 /// Adds the caller's trace context to the metadata, for agents that forward the task.
@@ -89,15 +100,15 @@ pub(crate) async fn tasks_get(cx: &CallContext<'_>, params: TasksGetParams) -> A
         .hub()
         .task_view_within(cx.caller, &id, message_limit, artifacts, Some(&cx.memory))
         .await?;
-    Ok(CallReply::Task(TaskReply {
+    Ok(CallReply::Result(Box::new(TaskReply {
         view,
         include_messages: messages,
         include_artifacts: artifacts,
-    }))
+    })))
 }
 
 /// Reply of `tasks.get`. Its JSON is cached with the task's snapshot and shared by all readers.
-pub(crate) struct TaskReply {
+struct TaskReply {
     view: TaskView,
     include_messages: bool,
     include_artifacts: bool,
@@ -110,9 +121,15 @@ impl TaskReply {
             task: convert::task_detail(detail, self.include_messages, self.include_artifacts),
         }
     }
+}
+
+impl CallResult for TaskReply {
+    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(out, &self.result())
+    }
 
     /// Returns the cached JSON if the complete task was requested. It was validated when it was cached.
-    pub(crate) fn cached_json(&self) -> Option<&str> {
+    fn cached_json(&self) -> Option<&str> {
         let is_valid = |json: &VerbatimJson| RawJson::parse(json.as_str()).is_ok();
         let write = || {
             VerbatimJson::from_value(&self.result())
@@ -121,15 +138,9 @@ impl TaskReply {
         };
         let is_complete = self.include_messages && self.include_artifacts;
         let json = is_complete
-            .then(|| self.view.cached_rendering("acp", write))
+            .then(|| self.view.cached_rendering(Format::Acp.name(), write))
             .flatten();
         json.map(VerbatimJson::as_str)
-    }
-}
-
-impl Serialize for TaskReply {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.result().serialize(serializer)
     }
 }
 
@@ -152,7 +163,7 @@ pub(crate) async fn tasks_subscribe(
     cx.zone
         .egress
         .check_url(&params.callback_url)
-        .map_err(|error| errors::field("params.callbackUrl", error.to_string(), "another URL"))?;
+        .map_err(|error| field("params.callbackUrl", error.to_string(), "another URL"))?;
     let target = WebhookTarget {
         url: params.callback_url,
         events: convert::requested_events(params.events),
@@ -161,12 +172,12 @@ pub(crate) async fn tasks_subscribe(
         id: None,
         channel: WEBHOOK_CHANNEL.to_owned(),
         events: convert::hub_events(&target.events),
-        target: VerbatimJson::from_value(&target).map_err(|_| errors::internal("target"))?,
+        target: VerbatimJson::from_value(&target).map_err(|_| CallError::Internal("target"))?,
     };
     let push = cx.hub().add_push_subscription(cx.caller, &id, push).await?;
-    Ok(CallReply::Acp(MethodResult::Subscription {
+    reply(MethodResult::Subscription {
         subscription: convert::subscription(&push, target),
-    }))
+    })
 }
 
 pub(crate) async fn tasks_unsubscribe(
@@ -199,9 +210,7 @@ pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) ->
                 .filter(|state| state.acp() == name)
                 .collect();
             if matching.is_empty() {
-                return Err(
-                    errors::field("params.status", "a task status of ACP", "string").into(),
-                );
+                return Err(field("params.status", "a task status of ACP", "string").into());
             }
             matching
         }
@@ -209,7 +218,7 @@ pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) ->
     let after = match params.after.as_deref().map(TaskCursor::from_token) {
         Some(None) => {
             let expected = "the `next` of the previous page";
-            return Err(errors::field("params.after", expected, "string").into());
+            return Err(field("params.after", expected, "string").into());
         }
         Some(after) => after,
         None => None,
@@ -227,7 +236,7 @@ pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) ->
             .unwrap_or(DEFAULT_PAGE_SIZE),
     };
     let page = cx.hub().list_tasks(cx.caller, query).await?;
-    Ok(CallReply::List(TaskList {
+    Ok(CallReply::json(TaskList {
         tasks: page.tasks.iter().map(convert::task_summary).collect(),
         next: page.next.map(|next| next.to_token()),
     }))
@@ -240,16 +249,16 @@ pub(crate) async fn stream_start(cx: &CallContext<'_>, params: StreamStartParams
     };
     let stream = cx.hub().start_stream(cx.caller, new).await?;
     cx.set_subject(stream.id.as_str());
-    Ok(CallReply::Acp(MethodResult::Stream {
+    reply(MethodResult::Stream {
         stream: convert::stream(&stream, &cx.zone.public_url),
-    }))
+    })
 }
 
 pub(crate) async fn stream_message(cx: &CallContext<'_>, params: StreamMessageParams) -> AcpResult {
     cx.set_subject(&params.stream_id);
     let id = stream_id(&params.stream_id)?;
     cx.hub()
-        .send_stream_message(cx.caller, &id, params.message, Route::default())
+        .send_stream_message(cx.caller, &id, params.message, cx.default_route())
         .await?;
     success("Message sent")
 }

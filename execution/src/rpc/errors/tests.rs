@@ -1,11 +1,19 @@
 //! Snapshot tests of the complete error tables.
 
 use super::*;
-use interzone_edge::auth::AuthFailure;
+use crate::rpc::acp::errors::{
+    authentication_error, for_agent, from_hub, insufficient_scope, map_error, not_operator,
+    rate_limited, too_many_watches,
+};
+use crate::rpc::zone::errors as zone;
 use interzone_hub::{Registry, SubscriptionState};
-use interzone_protocol::acp::Scope;
-use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId};
+use interzone_protocol::vocab::{StreamId, StreamState, SubscriptionId, TaskId, TaskState};
 use interzone_protocol::zone::ErrorReason;
+
+const URLS: AuthUrls<'_> = AuthUrls {
+    token: "https://a/oauth2/token",
+    metadata: "https://a/.well-known/x",
+};
 
 fn format_error(name: &str, error: &WireError) -> String {
     let mut object = Vec::new();
@@ -83,7 +91,7 @@ fn acp_error_table() {
     let mut table = Vec::new();
     for error in hub_errors() {
         let name = format!("{error:?}").replace("secret ", "");
-        table.push(format_error(&name, &to_wire(&error, Dialect::Acp)));
+        table.push(format_error(&name, &from_hub(&error)));
     }
     let failures = [
         AuthFailure::Missing,
@@ -113,7 +121,10 @@ fn acp_error_table() {
         format_error("watches", &too_many_watches(3)),
         format_error("method", &unknown_method("no\"such\u{7}")),
         format_error("long method", &unknown_method(&long_name)),
-        format_error("field", &field("params.taskId", "a string", "number")),
+        format_error(
+            "field",
+            &invalid_field("params.taskId", "a string", "number"),
+        ),
         format_error("timeout", &timed_out()),
         format_error(
             "size",
@@ -121,10 +132,7 @@ fn acp_error_table() {
         ),
         format_error(
             "agent by name",
-            &match unavailable_agent("bob") {
-                CallError::Wire(error) => *error,
-                CallError::Hub(error) => to_wire(&error, Dialect::Acp),
-            },
+            &map_error(None, &unavailable_agent("bob"), URLS),
         ),
     ]);
     let table = table.join("\n");
@@ -134,17 +142,15 @@ fn acp_error_table() {
 
 fn unavailable_agent(name: &str) -> CallError {
     let agents = Registry::default();
-    CallError::for_agent(HubError::AgentUnavailable, Some(name.to_owned()), &agents)
+    for_agent(HubError::AgentUnavailable, Some(name.to_owned()), &agents)
 }
 
 #[test]
 fn dialects_without_codes_use_generic_jsonrpc_codes() {
     for error in hub_errors() {
-        for dialect in [Dialect::Cauce, Dialect::A2a] {
-            let code = to_wire(&error, dialect).code;
-            let generic = [ErrorCode::INVALID_PARAMS, ErrorCode::INTERNAL_ERROR];
-            assert!(generic.contains(&code), "{error}");
-        }
+        let code = from_hub_generic(&error).code;
+        let generic = [ErrorCode::INVALID_PARAMS, ErrorCode::INTERNAL_ERROR];
+        assert!(generic.contains(&code), "{error}");
     }
 }
 
@@ -154,7 +160,7 @@ fn zone_error_table() {
     let mut table = Vec::new();
     for error in hub_errors() {
         let name = format!("{error:?}").replace("secret ", "");
-        table.push(format_error(&name, &to_wire(&error, Dialect::Zone)));
+        table.push(format_error(&name, &zone::from_hub(&error)));
     }
     for reason in ErrorReason::ALL {
         table.push(format_error(reason.name(), &zone::from_reason(*reason)));
@@ -200,7 +206,7 @@ fn zone_error_table() {
         ),
         format_error(
             "other field",
-            &adapted(field("params.x", "a string", "number")),
+            &adapted(invalid_field("params.x", "a string", "number")),
         ),
         format_error("other panic", &adapted(internal("panic"))),
         format_error("other unavailable", &adapted(unavailable("memory_limit"))),

@@ -4,10 +4,11 @@ use super::convert::{self, CallOrigin};
 use super::outcome::{self, ZoneOutcome};
 use super::stream::ExecuteStream;
 use super::waiter::TaskWaiter;
-use super::{ZoneReply, ZoneResult};
+use super::{ZoneReply, ZoneResult, errors};
 use crate::card;
-use crate::rpc::errors::{self, CallError};
-use crate::rpc::{CallContext, CallReply};
+use crate::rpc::context::CallContext;
+use crate::rpc::errors::CallError;
+use crate::rpc::reply::CallReply;
 use interzone_edge::request_context::CorrelationId;
 use interzone_hub::{Feedback, HubError, IdempotencyKey, NewTask, Route};
 use interzone_protocol::vocab::{Message, TaskId, VerbatimJson};
@@ -19,14 +20,14 @@ use interzone_protocol::zone::{
 type ZoneHandlerResult = Result<CallReply, CallError>;
 
 fn task_id(text: &str) -> Result<TaskId, CallError> {
-    TaskId::new(text).map_err(|_| errors::zone::unknown_task(text).into())
+    TaskId::new(text).map_err(|_| errors::unknown_task(text).into())
 }
 
 fn success(reply: ZoneReply) -> ZoneHandlerResult {
-    Ok(CallReply::Zone(reply))
+    Ok(CallReply::Result(Box::new(reply)))
 }
 
-pub(crate) async fn execute_task(
+pub(super) async fn execute_task(
     cx: &CallContext<'_>,
     mut params: ExecuteTaskParams,
 ) -> ZoneHandlerResult {
@@ -39,7 +40,7 @@ pub(crate) async fn execute_task(
     let attachments = params.attachments.take().unwrap_or_default();
     let limit = cx.hub().limits().message_bytes;
     let message = convert::message(&params.text, attachments, limit);
-    let message = message.map_err(|_| errors::zone::missing_params(&["text"], true))?;
+    let message = message.map_err(|_| errors::missing_params(&["text"], true))?;
     // A task that an earlier attempt of this call created is streamed from its beginning.
     let (waiter, after) = match params.task_id.take() {
         Some(id) => {
@@ -83,7 +84,7 @@ async fn create_task(
         history: convert::history(params.context.as_deref()),
         route: Route {
             channel: Some(params.channel.clone()),
-            ..Route::default()
+            ..cx.default_route()
         },
         metadata: origin.metadata(),
         thread_origin: origin.thread_origin(),
@@ -126,7 +127,7 @@ async fn continue_task(
     Ok(TaskWaiter::for_existing(task))
 }
 
-pub(crate) async fn get_task_result(
+pub(super) async fn get_task_result(
     cx: &CallContext<'_>,
     params: TaskIdParams,
 ) -> ZoneHandlerResult {
@@ -169,7 +170,7 @@ pub(crate) async fn get_task_result(
     })
 }
 
-pub(crate) async fn cancel_task(cx: &CallContext<'_>, params: TaskIdParams) -> ZoneHandlerResult {
+pub(super) async fn cancel_task(cx: &CallContext<'_>, params: TaskIdParams) -> ZoneHandlerResult {
     cx.set_subject(&params.task_id);
     let id = task_id(&params.task_id)?;
     let task = cx.hub().cancel(cx.caller, &id, None).await?;
@@ -179,7 +180,7 @@ pub(crate) async fn cancel_task(cx: &CallContext<'_>, params: TaskIdParams) -> Z
     })))
 }
 
-pub(crate) async fn feedback(cx: &CallContext<'_>, params: FeedbackParams) -> ZoneHandlerResult {
+pub(super) async fn feedback(cx: &CallContext<'_>, params: FeedbackParams) -> ZoneHandlerResult {
     cx.set_subject(&params.task_id);
     let task_id = task_id(&params.task_id)?;
     let feedback = Feedback {
@@ -196,8 +197,8 @@ pub(crate) async fn feedback(cx: &CallContext<'_>, params: FeedbackParams) -> Zo
     })))
 }
 
-pub(crate) fn get_agent_card(cx: &CallContext<'_>) -> ZoneHandlerResult {
+pub(super) fn get_agent_card(cx: &CallContext<'_>) -> ZoneHandlerResult {
     success(ZoneReply::new(ZoneResult::Card(Box::new(
-        card::agent_card(cx.zone, cx.meta.endpoint),
+        card::agent_card(cx.zone, cx.meta.endpoint.path),
     ))))
 }

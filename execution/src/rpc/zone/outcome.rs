@@ -1,11 +1,12 @@
 //! Outcome of a task in terms of the zone dialect: running, a result, or the error it ended with.
 
 use super::convert::{CallOrigin, artifact_id};
+use super::errors;
 use super::reply_files::{FileCandidate, ReplyFiles, artifact_files, message_files};
 use crate::files::Language;
 use crate::memory::MemoryAccount;
 use crate::rpc::body::SplicedText;
-use crate::rpc::errors::{WireError, zone as errors};
+use crate::rpc::errors::WireError;
 use crate::state::ExecutionState;
 use interzone_hub::{Caller, HubError, Offloaded, Subject, TaskSnapshot, failure_code};
 use interzone_hub::{Event, EventBody};

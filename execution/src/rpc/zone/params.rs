@@ -1,6 +1,7 @@
 //! Params of the zone dialect: required fields and size limits. Errors name the field, never the value.
 
-use crate::rpc::errors::{CallError, zone};
+use super::errors as zone;
+use crate::rpc::errors::CallError;
 use crate::rpc::params::read;
 use interzone_jsonrpc::{JsonKind, RawJson};
 use interzone_protocol::vocab::VerbatimJson;
@@ -183,16 +184,21 @@ fn check_count(path: &str, count: usize, limit: usize) -> Result<(), CallError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::errors::zone::adapt_to_zone;
+    use crate::rpc::errors::AuthUrls;
     use serde_json::{Value, json};
+
+    const URLS: AuthUrls<'_> = AuthUrls {
+        token: "",
+        metadata: "",
+    };
 
     fn error_line(params: &Value) -> String {
         let text = params.to_string();
         let raw = RawJson::parse(&text).unwrap();
-        let Err(CallError::Wire(error)) = execute_task(Some(&raw)) else {
+        let Err(error) = execute_task(Some(&raw)) else {
             panic!("{text:.80} should not fit")
         };
-        let error = adapt_to_zone(*error);
+        let error = zone::map_error(&error, URLS);
         format!("{} {}", error.code.get(), error.data.unwrap())
     }
 
@@ -254,8 +260,7 @@ mod tests {
             let raw = text.map(|text| RawJson::parse(text).unwrap());
             match task_id(raw.as_ref()) {
                 Ok(params) => params.task_id,
-                Err(CallError::Wire(error)) => adapt_to_zone(*error).data.unwrap().to_string(),
-                Err(_) => panic!("{text:?} must not fail in the hub"),
+                Err(error) => zone::map_error(&error, URLS).data.unwrap().to_string(),
             }
         };
         let missing = r#"{"error_code":"invalid_params","missing":["task_id"]}"#;
@@ -284,8 +289,7 @@ mod tests {
             let raw = RawJson::parse(text).unwrap();
             match feedback(Some(&raw)) {
                 Ok(params) => format!("{:?} {:?}", params.verdict, params.comment),
-                Err(CallError::Wire(error)) => adapt_to_zone(*error).data.unwrap().to_string(),
-                Err(_) => panic!("{text} must not fail in the hub"),
+                Err(error) => zone::map_error(&error, URLS).data.unwrap().to_string(),
             }
         };
         let lines = [

@@ -11,19 +11,16 @@ use super::{ZoneReply, ZoneResult};
 use crate::files::Language;
 use crate::memory::MemoryAccount;
 use crate::rpc::body::{ResponseBody, SplicedText};
-use crate::rpc::call_summary::CallSummary;
+use crate::rpc::context::CallContext;
 use crate::rpc::errors::{CallError, WireError};
-use crate::rpc::{CallContext, RequestMeta};
+use crate::rpc::reply::{CallStream, SseFraming, StreamMessage, StreamOutcome, UnsendableMessage};
 use crate::state::ExecutionState;
-use interzone_edge::auth::Identity;
+use async_trait::async_trait;
 use interzone_edge::budget::ShareKey;
-use interzone_edge::request_context::CorrelationId;
 use interzone_hub::{Caller, EventBody, HubError, Watch, WatchItem};
 use interzone_jsonrpc::{MethodName, Notification, RawJson, RequestId, Response};
 use interzone_protocol::vocab::{ArtifactId, TaskId};
-use interzone_protocol::zone::{ExecuteStatus, Method, PROGRESS_METHOD, TaskProgress};
-use std::sync::Arc;
-use std::time::Instant;
+use interzone_protocol::zone::{ExecuteStatus, PROGRESS_METHOD, TaskProgress};
 
 /// Status of the first notification, which announces the task id.
 const ACCEPTED_STATUS: &str = "accepted";
@@ -31,7 +28,7 @@ const ACCEPTED_STATUS: &str = "accepted";
 const RESTARTED_STATUS: &str = "restarted";
 
 /// A streaming call.
-pub(crate) struct ExecuteStream {
+pub(super) struct ExecuteStream {
     id: RequestId<'static>,
     task: TaskId,
     caller: Caller,
@@ -44,22 +41,15 @@ pub(crate) struct ExecuteStream {
     sent_files: usize,
     /// Item to return before the next event.
     pending: Option<StreamItem>,
-    record: StreamCallRecord,
+    /// Share of response memory that its messages count against.
+    share: ShareKey,
+    is_finished: bool,
 }
 
-/// Data for recording the call when it ends.
-struct StreamCallRecord {
-    identity: Arc<Identity>,
-    correlation: CorrelationId,
-    started: Instant,
-}
-
-/// Item of the stream.
-pub(crate) enum StreamItem {
-    /// A notification.
-    Notification(ResponseBody),
-    /// The response, which ends the stream.
-    Response(ResponseBody),
+/// Result of handling an event.
+enum StreamItem {
+    /// A notification, or the response, which ends the stream.
+    Message(StreamMessage),
     /// Nothing to send for an event.
     Nothing,
 }
@@ -67,11 +57,51 @@ pub(crate) enum StreamItem {
 impl StreamItem {
     /// Attaches the memory reserved for it.
     fn with_reservation(self, memory: MemoryAccount) -> Self {
-        let reserved = memory.into_reservation();
         match self {
-            Self::Notification(body) => Self::Notification(body.with_reservation(reserved)),
-            Self::Response(body) => Self::Response(body.with_reservation(reserved)),
+            Self::Message(mut message) => {
+                let reserved = memory.into_reservation();
+                message.body = message.body.with_reservation(reserved);
+                Self::Message(message)
+            }
             Self::Nothing => Self::Nothing,
+        }
+    }
+}
+
+#[async_trait]
+impl CallStream for ExecuteStream {
+    fn framing(&self) -> SseFraming {
+        SseFraming {
+            event: Some("message"),
+        }
+    }
+
+    async fn next(&mut self, zone: &ExecutionState) -> Option<StreamMessage> {
+        loop {
+            if self.is_finished {
+                return None;
+            }
+            if let StreamItem::Message(message) = self.next_item(zone).await {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Ends with `accepted`: the task goes on, and its result can be fetched later.
+    fn interrupt(&mut self) -> Option<StreamMessage> {
+        match self.finish_accepted() {
+            StreamItem::Message(message) => Some(message),
+            StreamItem::Nothing => None,
+        }
+    }
+
+    fn replace_unsendable(&mut self, is_last: bool) -> UnsendableMessage {
+        if is_last {
+            // A few bytes, which need no response memory; the caller fetches the result later.
+            UnsendableMessage::EndWith(self.response(self.accepted_reply()))
+        } else {
+            // The response has the content of every notification.
+            UnsendableMessage::Skip
         }
     }
 }
@@ -100,11 +130,8 @@ impl ExecuteStream {
             run: None,
             sent_files: 0,
             pending: None,
-            record: StreamCallRecord {
-                identity: Arc::clone(&cx.authenticated.identity),
-                correlation: cx.correlation().clone(),
-                started: Instant::now(),
-            },
+            share: cx.authenticated.share(),
+            is_finished: false,
         };
         // A caller that wants to cancel the task needs its id before the agent produces anything. Also sent if the
         // answer exists already, so that a retry starts like the original call.
@@ -113,8 +140,7 @@ impl ExecuteStream {
         Ok(stream)
     }
 
-    /// Returns the next item. Cancel safe: it may be dropped while waiting and called again.
-    pub(crate) async fn next(&mut self, zone: &ExecutionState, meta: &RequestMeta) -> StreamItem {
+    async fn next_item(&mut self, zone: &ExecutionState) -> StreamItem {
         if let Some(item) = self.pending.take() {
             return item;
         }
@@ -122,20 +148,19 @@ impl ExecuteStream {
             None => None,
             Some(watch) => match watch.next().await {
                 Ok(item) => item,
-                Err(error) => return self.on_store_error(zone, meta, &error),
+                Err(error) => return self.on_store_error(&error),
             },
         };
         // Boxed: the future that handles an item is large, and the stream mostly waits.
-        match Box::pin(self.handle_item(zone, meta, item)).await {
+        match Box::pin(self.handle_item(zone, item)).await {
             Ok(item) => item,
-            Err(error) => self.on_store_error(zone, meta, &error),
+            Err(error) => self.on_store_error(&error),
         }
     }
 
     async fn handle_item(
         &mut self,
         zone: &ExecutionState,
-        meta: &RequestMeta,
         item: Option<WatchItem>,
     ) -> Result<StreamItem, HubError> {
         if item.as_ref().is_none_or(is_final) {
@@ -145,14 +170,14 @@ impl ExecuteStream {
                 outcome::load_outcome(zone, &self.caller, &self.task, origin, &memory).await?;
             return Ok(match outcome {
                 ZoneOutcome::Running if item.is_some() => StreamItem::Nothing,
-                ZoneOutcome::Running => self.finish_accepted(zone, meta),
+                ZoneOutcome::Running => self.finish_accepted(),
                 ZoneOutcome::Completed(completed) => {
                     let result = ZoneResult::Execute(Box::new(completed.result));
                     let spliced = completed.spliced;
-                    let item = self.finish(zone, meta, ZoneReply { result, spliced }, "ok");
+                    let item = self.finish(ZoneReply { result, spliced }, "ok");
                     item.with_reservation(memory)
                 }
-                ZoneOutcome::Failed(error) => self.finish_failed(zone, meta, &error),
+                ZoneOutcome::Failed(error) => self.finish_failed(&error),
             });
         }
         Ok(match item {
@@ -233,8 +258,7 @@ impl ExecuteStream {
 
     /// Creates the memory account for the next message.
     fn memory_account(&self, zone: &ExecutionState) -> MemoryAccount {
-        let principal = Arc::clone(&self.record.identity.principal);
-        MemoryAccount::new(&zone.limits.response_memory, ShareKey::Principal(principal))
+        MemoryAccount::new(&zone.limits.response_memory, self.share.clone())
     }
 
     fn notification(&mut self, set: impl FnOnce(&mut TaskProgress)) -> StreamItem {
@@ -265,22 +289,15 @@ impl ExecuteStream {
         Notification::new(method)
             .with_params(params)
             .write_to(&mut json);
-        StreamItem::Notification(ResponseBody::new(json, spliced))
+        StreamItem::Message(StreamMessage {
+            body: ResponseBody::new(json, spliced),
+            id: None,
+            outcome: None,
+        })
     }
 
-    /// Ends a stream that cannot continue with `accepted`: the task goes on, and its result can be fetched later.
-    pub(crate) fn finish_accepted(
-        &mut self,
-        zone: &ExecutionState,
-        meta: &RequestMeta,
-    ) -> StreamItem {
-        let reply = self.accepted_reply();
-        self.finish(zone, meta, reply, "accepted")
-    }
-
-    /// Returns an `accepted` response in place of one that cannot be sent; the call is already recorded.
-    pub(crate) fn accepted_response(&self) -> ResponseBody {
-        self.response(self.accepted_reply())
+    fn finish_accepted(&mut self) -> StreamItem {
+        self.finish(self.accepted_reply(), "accepted")
     }
 
     fn accepted_reply(&self) -> ZoneReply {
@@ -290,66 +307,40 @@ impl ExecuteStream {
         ZoneReply::new(ZoneResult::Execute(Box::new(accepted)))
     }
 
-    fn on_store_error(
-        &mut self,
-        zone: &ExecutionState,
-        meta: &RequestMeta,
-        error: &HubError,
-    ) -> StreamItem {
+    fn on_store_error(&mut self, error: &HubError) -> StreamItem {
         tracing::warn!(task = %self.task, %error, "streaming call ended early");
-        self.finish_accepted(zone, meta)
+        self.finish_accepted()
     }
 
-    fn finish(
-        &mut self,
-        zone: &ExecutionState,
-        meta: &RequestMeta,
-        reply: ZoneReply,
-        label: &'static str,
-    ) -> StreamItem {
-        self.record_call(zone, meta, label, None);
-        StreamItem::Response(self.response(reply))
+    fn finish(&mut self, reply: ZoneReply, label: &'static str) -> StreamItem {
+        let body = self.response(reply);
+        self.finish_with(body, StreamOutcome { label, code: None })
+    }
+
+    fn finish_failed(&mut self, error: &WireError) -> StreamItem {
+        let mut json = Vec::new();
+        Response::failure(Some(self.id.borrowed()), error.to_error_object()).write_to(&mut json);
+        let outcome = StreamOutcome {
+            label: error.label,
+            code: Some(error.code.get()),
+        };
+        self.finish_with(ResponseBody::new(json, Vec::new()), outcome)
+    }
+
+    fn finish_with(&mut self, body: ResponseBody, outcome: StreamOutcome) -> StreamItem {
+        self.is_finished = true;
+        StreamItem::Message(StreamMessage {
+            body,
+            id: None,
+            outcome: Some(outcome),
+        })
     }
 
     fn response(&self, reply: ZoneReply) -> ResponseBody {
         let mut json = Vec::new();
-        if let Ok(result) = RawJson::from_value(&reply) {
+        if let Ok(result) = RawJson::from_value(&reply.result) {
             Response::success(self.id.borrowed(), result).write_to(&mut json);
         }
         ResponseBody::new(json, reply.spliced)
-    }
-
-    fn finish_failed(
-        &mut self,
-        zone: &ExecutionState,
-        meta: &RequestMeta,
-        error: &WireError,
-    ) -> StreamItem {
-        self.record_call(zone, meta, error.label, Some(error.code.get()));
-        let mut json = Vec::new();
-        Response::failure(Some(self.id.borrowed()), error.to_error_object()).write_to(&mut json);
-        StreamItem::Response(ResponseBody::new(json, Vec::new()))
-    }
-
-    fn record_call(
-        &self,
-        zone: &ExecutionState,
-        meta: &RequestMeta,
-        label: &'static str,
-        code: Option<i32>,
-    ) {
-        CallSummary {
-            identity: &self.record.identity,
-            method: Method::ExecuteTask.name(),
-            id: Some(&self.id),
-            subject: Some(self.task.as_str()),
-            outcome: label,
-            code,
-            duration: self.record.started.elapsed(),
-            correlation: &self.record.correlation,
-            peer: meta.peer.as_deref(),
-            is_zone_call: true,
-        }
-        .emit(zone);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::convert::{CallOrigin, has_answer};
 use super::outcome::{self, ZoneOutcome};
-use crate::rpc::CallContext;
+use crate::rpc::context::CallContext;
 use crate::state::ExecutionState;
 use interzone_hub::{
     Caller, EventBody, HubError, SnapshotRendering, StartedTask, Subject, Task, TaskSnapshot,

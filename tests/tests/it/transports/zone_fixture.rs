@@ -19,7 +19,7 @@ use interzone_hub::{Agent, Hub, HubError, Limits, OutboxEntry, RandomIds, Regist
 use interzone_issuer::{
     GrantType, Issuer, IssuerOptions, NewOAuthClient, OAuthClients, ScopeDefinition as IssuerScope,
 };
-use interzone_protocol::acp::Scope;
+use interzone_protocol::Scope;
 use interzone_protocol::vocab::AgentId;
 use interzone_store::sqlite::{SqliteOptions, SqliteStore};
 use std::net::Ipv4Addr;

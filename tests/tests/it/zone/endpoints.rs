@@ -5,6 +5,7 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use interzone_client::{Client, Credentials};
 use interzone_protocol::acp::AgentCard;
+use interzone_protocol::acp::codes::AGENT_NOT_AVAILABLE;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -31,6 +32,33 @@ async fn agent_card_lists_scopes_and_agents() {
         .map(|skill| skill.id)
         .collect();
     assert_eq!(skills, ["busy", "demo", "zz-broken"]);
+}
+
+#[tokio::test]
+async fn endpoint_of_an_agent_is_the_default_of_its_tasks() {
+    let world = ZoneFixture::new().await;
+    let token = world.token("anna").await;
+    let create = async |path: &str, params: Value| {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks.create", "params": params});
+        let request = Request::post(path)
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {token}"))
+            .body(Full::from(call.to_string()))
+            .unwrap();
+        let (status, _, body) = world.send(request).await;
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let message = json!({"role": "user", "parts": [{"type": "TextPart", "content": "hi"}]});
+    let params = json!({"initialMessage": message});
+    let (_, demo) = create("/agents/demo/jsonrpc", params.clone()).await;
+    assert_eq!(demo["result"]["task"]["assignedAgent"], "demo");
+    let (_, busy) = create("/agents/busy/jsonrpc", params.clone()).await;
+    assert_eq!(busy["error"]["code"], AGENT_NOT_AVAILABLE.get());
+    let named = json!({"initialMessage": message, "assignTo": "demo"});
+    let (_, named) = create("/agents/busy/jsonrpc", named).await;
+    assert_eq!(named["result"]["task"]["assignedAgent"], "demo");
+    let (status, _) = create("/agents/none/jsonrpc", params).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

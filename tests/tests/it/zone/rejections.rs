@@ -5,7 +5,8 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use interzone_edge::limits::HttpLimits;
 use interzone_jsonrpc::ErrorCode;
-use interzone_protocol::acp::{Method, Scope, codes};
+use interzone_protocol::Scope;
+use interzone_protocol::acp::{Method, codes};
 use serde_json::{Value, json};
 
 fn call(method: &str) -> String {
@@ -137,8 +138,8 @@ async fn invalid_token_returns_401_with_the_token_url() {
 async fn method_without_a_required_scope_returns_403() {
     let world = ZoneFixture::new().await;
     for method in Method::ALL {
-        let needed = method.scopes().map(Scope::name);
-        for missing in needed {
+        let needed: Vec<&str> = method.scopes().iter().map(|scope| scope.name()).collect();
+        for &missing in &needed {
             let granted: Vec<&str> = Scope::ALL
                 .iter()
                 .map(|scope| scope.name())

@@ -6,7 +6,8 @@ use super::response::ServerResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{StatusCode, header};
-use interzone_protocol::acp::{Scope, codes};
+use interzone_protocol::Scope;
+use interzone_protocol::acp::codes;
 use reqwest::Method;
 use serde_json::Value;
 

@@ -1,21 +1,60 @@
 //! Errors of the zone dialect: each has a reason of the contract, with its code and message. The Verification Zone
 //! decides what the user sees.
 
-use super::{WireError, store_label, truncate_echo};
+use crate::rpc::acp;
+use crate::rpc::errors::{
+    AuthUrls, CallError, WireError, store_label, truncate_echo, with_field_path,
+};
 use axum::http::StatusCode;
 use interzone_hub::HubError;
 use interzone_hub::ports::StoreError;
 use interzone_jsonrpc::ErrorCode;
-use interzone_protocol::acp;
+use interzone_protocol::acp::codes::RATE_LIMITED;
 use interzone_protocol::zone::{ErrorReason, codes};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Field of `data` that every error has.
-pub(super) const ERROR_CODE_FIELD: &str = "error_code";
+pub(crate) const ERROR_CODE_FIELD: &str = "error_code";
 
 /// Maximum characters of an agent's failure text that are forwarded.
 const MAX_DETAIL_CHARS: usize = 2_000;
+
+/// Maps an error of a call. Authorization errors keep ACP's codes, and so do errors of calls that were never run.
+pub(super) fn map_error(error: &CallError, urls: AuthUrls<'_>) -> WireError {
+    match error {
+        CallError::Hub(error) => {
+            let wire = with_field_path(from_hub(error), error, |what| {
+                field_path(what).map(str::to_owned)
+            });
+            adapt_to_zone(wire)
+        }
+        CallError::RateLimited { retry_after, limit } => rate_limited(*retry_after, *limit),
+        CallError::Busy(_) | CallError::Transport { .. } => {
+            acp::errors::map_error(None, error, urls)
+        }
+        CallError::Authentication(_)
+        | CallError::MissingScope { .. }
+        | CallError::UnknownMethod(_)
+        | CallError::InvalidParams(_)
+        | CallError::CannotStream
+        | CallError::Internal(_)
+        | CallError::Wire(_) => adapt_to_zone(acp::errors::map_error(None, error, urls)),
+    }
+}
+
+/// Returns the JSON path of a field that the hub rejected: several params make up the message.
+fn field_path(what: &str) -> Option<&'static str> {
+    match what {
+        "the message" | "parts" => Some("params.attachments"),
+        "messages of a task" => Some("params.context"),
+        "metadata" => Some("params"),
+        "the user" => Some("params.user_id"),
+        "the comment" => Some("params.comment"),
+        "feedback of a task" => Some("params.task_id"),
+        _ => None,
+    }
+}
 
 /// Builds the error of a reason.
 pub(crate) fn from_reason(reason: ErrorReason) -> WireError {
@@ -28,7 +67,7 @@ pub(crate) fn from_reason(reason: ErrorReason) -> WireError {
 }
 
 /// Maps a hub error.
-pub(super) fn from_hub(error: &HubError) -> WireError {
+pub(crate) fn from_hub(error: &HubError) -> WireError {
     match error {
         HubError::TaskNotFound(id) => unknown_task(id.as_str()),
         HubError::TaskFinished { id, state } => from_reason(ErrorReason::TaskFinished)
@@ -174,7 +213,7 @@ pub(crate) fn adapt_to_zone(error: WireError) -> WireError {
         ErrorCode::INVALID_REQUEST => {
             error.with_field(ERROR_CODE_FIELD, ErrorReason::InvalidRequest.name())
         }
-        acp::codes::RATE_LIMITED => WireError {
+        RATE_LIMITED => WireError {
             http: StatusCode::OK,
             code: ErrorReason::RateLimited.code(),
             ..error.with_field(ERROR_CODE_FIELD, ErrorReason::RateLimited.name())
