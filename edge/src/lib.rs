@@ -21,6 +21,7 @@ pub mod request_context;
 mod secret;
 pub mod telemetry;
 pub mod tls;
+pub mod vault;
 pub mod websocket;
 pub mod worker_health;
 
