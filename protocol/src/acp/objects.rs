@@ -1,6 +1,7 @@
 //! Objects in ACP results.
 
 use super::events::TaskEvent;
+use super::wire::{self, AcpForm};
 use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp, write_array};
 use interzone_jsonrpc::write_string;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -65,10 +66,10 @@ pub struct TaskObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_agent: Option<String>,
     /// Messages, oldest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "wire::list")]
     pub messages: Option<Vec<Message>>,
     /// Artifacts, oldest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "wire::list")]
     pub artifacts: Option<Vec<Artifact>>,
     /// The caller's metadata, plus `priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,12 +95,12 @@ impl TaskObject {
         }
         if let Some(messages) = &self.messages {
             out.extend_from_slice(b",\"messages\":");
-            write_array(out, messages, Message::write_to)?;
+            write_array(out, messages, wire::write_message)?;
         }
         if let Some(artifacts) = &self.artifacts {
             out.extend_from_slice(b",\"artifacts\":");
             write_array(out, artifacts, |artifact, out| {
-                serde_json::to_writer(out, artifact)
+                serde_json::to_writer(out, &AcpForm(artifact))
             })?;
         }
         if let Some(metadata) = &self.metadata {

@@ -1,9 +1,7 @@
 //! Parts of messages and artifacts.
 
-use super::extra_fields::{
-    ExtraFields, FieldName, FieldSlot, serialize_some, write_raw, write_some,
-};
-use super::json::VerbatimJson;
+use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
+use super::json::{Metadata, VerbatimJson};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -39,8 +37,8 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// The name in ACP.
-    const fn name(self) -> &'static str {
+    /// The name.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Text => "TextPart",
             Self::Data => "DataPart",
@@ -73,12 +71,12 @@ pub enum Encoding {
 
 /// A piece of a message or artifact: text, data or a file.
 ///
-/// Unknown fields survive a round trip, including their values and order.
+/// Extra fields survive a round trip, including their values and order.
 ///
 /// ```
 /// use interzone_protocol::vocab::Part;
 ///
-/// let sent = r#"{"type":"ImagePart","content":"aGk=","encoding":"base64","width":640}"#;
+/// let sent = r#"{"type":"ImagePart","content":"aGk=","encoding":"base64","extra":{"width":640}}"#;
 /// let part: Part = serde_json::from_str(sent)?;
 /// assert_eq!(serde_json::to_string(&part)?, sent);
 /// assert_eq!(Part::text("hello").as_text().as_deref(), Some("hello"));
@@ -93,6 +91,8 @@ pub struct Part {
     filename: Option<String>,
     size: Option<u64>,
     encoding: Option<Encoding>,
+    url: Option<String>,
+    metadata: Option<Metadata>,
     extra: ExtraFields,
 }
 
@@ -106,6 +106,8 @@ impl Part {
             filename: None,
             size: None,
             encoding: None,
+            url: None,
+            metadata: None,
             extra: ExtraFields::default(),
         }
     }
@@ -189,6 +191,8 @@ impl Part {
             filename: self.filename.clone(),
             size: self.size,
             encoding: self.encoding,
+            url: self.url.clone(),
+            metadata: self.metadata.clone(),
             extra: self.extra.clone(),
         }
     }
@@ -218,6 +222,27 @@ impl Part {
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
+        self
+    }
+
+    /// Sets the URL from which the content can be fetched.
+    #[must_use]
+    pub fn with_url(mut self, url: impl Into<String>) -> Self {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// Sets the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Replaces the extra fields.
+    #[must_use]
+    pub(crate) fn with_extra_fields(mut self, extra: ExtraFields) -> Self {
+        self.extra = extra;
         self
     }
 
@@ -286,24 +311,19 @@ impl Part {
         self.encoding
     }
 
-    /// The unknown fields.
-    pub fn extra(&self) -> &ExtraFields {
-        &self.extra
+    /// The URL from which the content can be fetched.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
     }
 
-    /// Appends the part as JSON to `out`, as serde would.
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.extend_from_slice(b"{\"type\":\"");
-        out.extend_from_slice(self.kind.name().as_bytes());
-        out.push(b'"');
-        write_raw(out, b",\"content\":", self.content.as_ref());
-        write_some(out, b",\"mimeType\":", self.media_type.as_ref())?;
-        write_some(out, b",\"filename\":", self.filename.as_ref())?;
-        write_some(out, b",\"size\":", self.size.as_ref())?;
-        write_some(out, b",\"encoding\":", self.encoding.as_ref())?;
-        self.extra.write_to(out);
-        out.push(b'}');
-        Ok(())
+    /// The metadata.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// The fields that ACP callers added.
+    pub fn extra(&self) -> &ExtraFields {
+        &self.extra
     }
 }
 
@@ -320,7 +340,9 @@ impl Serialize for Part {
         serialize_some(&mut map, "filename", self.filename.as_ref())?;
         serialize_some(&mut map, "size", self.size.as_ref())?;
         serialize_some(&mut map, "encoding", self.encoding.as_ref())?;
-        self.extra.write(&mut map)?;
+        serialize_some(&mut map, "url", self.url.as_ref())?;
+        serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
+        serialize_some(&mut map, "extra", self.extra.non_empty())?;
         map.end()
     }
 }
@@ -342,7 +364,10 @@ impl<'de> Deserialize<'de> for Part {
                 let mut filename = FieldSlot::new("filename");
                 let mut size = FieldSlot::new("size");
                 let mut encoding = FieldSlot::new("encoding");
-                let mut extra = ExtraFields::default();
+                let mut url = FieldSlot::new("url");
+                let mut metadata = FieldSlot::new("metadata");
+                let mut extra = FieldSlot::<ExtraFields>::new("extra");
+                let mut unknown = ExtraFields::default();
                 while let Some(FieldName(name)) = map.next_key()? {
                     match &*name {
                         "type" => kind.fill(&mut map)?,
@@ -351,9 +376,15 @@ impl<'de> Deserialize<'de> for Part {
                         "filename" => filename.fill(&mut map)?,
                         "size" => size.fill(&mut map)?,
                         "encoding" => encoding.fill(&mut map)?,
-                        other => extra.read_field(other, &mut map)?,
+                        "url" => url.fill(&mut map)?,
+                        "metadata" => metadata.fill(&mut map)?,
+                        "extra" => extra.fill(&mut map)?,
+                        // Programs may give them without `extra`.
+                        other => unknown.read_field(other, &mut map)?,
                     }
                 }
+                let mut extra = extra.optional().unwrap_or_default();
+                extra.append(unknown);
                 Ok(Part {
                     kind: kind.required()?,
                     content: content.optional().filter(|content| !content.is_null()),
@@ -361,6 +392,8 @@ impl<'de> Deserialize<'de> for Part {
                     filename: filename.optional(),
                     size: size.optional(),
                     encoding: encoding.optional(),
+                    url: url.optional(),
+                    metadata: metadata.optional(),
                     extra,
                 })
             }
