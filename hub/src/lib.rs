@@ -46,9 +46,10 @@ pub use failure::{failure_code, failure_message};
 pub use fairness::{RunShares, WorkOwner, next_turn, principal_share, turn_cost};
 pub use gcra::{Charge, Rate};
 pub use hub::{
-    Dispatch, Hub, IdempotencyKey, LeasedEntry, NewOutboxEntry, NewPushSubscription, NewStream,
-    NewSubscription, NewTask, PersonReader, PublishResult, PushDelivery, Run, RunFuture, RunSlot,
-    STREAM_CHANNEL, SlotProvider, StartedTask, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
+    BusyPolicy, Dispatch, Hub, IdempotencyKey, LeasedEntry, NewMessage, NewOutboxEntry,
+    NewPushSubscription, NewStream, NewSubscription, NewTask, PersonReader, PublishResult,
+    PushCursor, PushDelivery, PushSubscriptionPage, Run, RunFuture, RunSlot, STREAM_CHANNEL,
+    SentMessage, SlotProvider, StartedTask, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
     WatchItem,
 };
 pub use lease::Lease;
@@ -61,7 +62,9 @@ pub use offload::{
 pub use outbox::{DeliveryResult, DeliveryState, DeliveryStatus, OutboxEntry, RetryPolicy};
 pub use retention::{Purged, Retention};
 pub use stream::{Stream, StreamQuery};
-pub use task::{PushSubscription, SnapshotRendering, Task, TaskCursor, TaskQuery, TaskSnapshot};
+pub use task::{
+    PushSubscription, SealedSecrets, SnapshotRendering, Task, TaskCursor, TaskQuery, TaskSnapshot,
+};
 pub use topic::{
     AckOutcome, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
 };

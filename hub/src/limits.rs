@@ -2,6 +2,7 @@
 
 use crate::error::HubError;
 use crate::offload::HasParts;
+use crate::task::SealedSecrets;
 use interzone_protocol::vocab::{ExtraFields, Message, Metadata, Part, VerbatimJson};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct Limits {
     pub attempts: u32,
     /// Idle time after which a stream is closed.
     pub stream_idle_timeout: Duration,
+    /// Time for which idempotency keys are remembered.
+    pub idempotency_retention: Duration,
 }
 
 impl Default for Limits {
@@ -43,7 +46,7 @@ impl Default for Limits {
         Self {
             message_bytes: 36 * 1024 * 1024,
             task_bytes: 256 * 1024 * 1024,
-            parts: 256,
+            parts: 1_000,
             messages: 1_000,
             artifacts: 256,
             metadata_bytes: 64 * 1024,
@@ -55,6 +58,7 @@ impl Default for Limits {
             page_size: 100,
             attempts: 3,
             stream_idle_timeout: Duration::from_secs(3_600),
+            idempotency_retention: Duration::from_secs(24 * 3_600),
         }
     }
 }
@@ -89,6 +93,14 @@ impl Limits {
     pub(crate) fn check_message(&self, message: &Message) -> Result<(), HubError> {
         self.check_parts("the message", message)?;
         self.check_metadata(message.metadata())?;
+        let extensions = message.extensions().iter().map(String::len);
+        let references = message.reference_task_ids().iter();
+        let references = references.map(|id| id.as_str().len());
+        check_bytes(
+            "extensions and references of the message",
+            extensions.chain(references).sum(),
+            self.metadata_bytes,
+        )?;
         check_bytes(
             "unknown fields of the message",
             size_of_extra(message.extra()),
@@ -114,6 +126,15 @@ impl Limits {
         check_bytes(
             what,
             target.map_or(0, |target| target.as_str().len()),
+            self.metadata_bytes,
+        )
+    }
+
+    /// Checks the encrypted secrets of a push subscription.
+    pub(crate) fn check_secrets(&self, secrets: Option<&SealedSecrets>) -> Result<(), HubError> {
+        check_bytes(
+            "the secrets of a push subscription",
+            secrets.map_or(0, |secrets| secrets.as_str().len()),
             self.metadata_bytes,
         )
     }
@@ -160,6 +181,10 @@ fn size_of_part(part: &Part) -> usize {
     part.content().map_or(0, |content| content.as_str().len())
         + part.filename().map_or(0, str::len)
         + part.media_type().map_or(0, str::len)
+        + part.url().map_or(0, str::len)
+        + part
+            .metadata()
+            .map_or(0, |metadata| metadata.as_str().len())
         + size_of_extra(part.extra())
 }
 

@@ -88,7 +88,9 @@ fn acp(error: &HubError) -> WireError {
             "not_allowed",
         )
         .with_data(json!({"suggestion": "ask an operator"})),
-        HubError::SubscriptionNotFound(_)
+        HubError::ContextMismatch(_)
+        | HubError::IdempotencyKeyReused
+        | HubError::SubscriptionNotFound(_)
         | HubError::SubscriptionNotReady { .. }
         | HubError::TooLarge { .. }
         | HubError::TooMany { .. }
@@ -106,6 +108,8 @@ fn generic(error: &HubError) -> WireError {
         HubError::TaskNotFound(_)
         | HubError::TaskFinished { .. }
         | HubError::IllegalTransition { .. }
+        | HubError::ContextMismatch(_)
+        | HubError::IdempotencyKeyReused
         | HubError::StreamNotFound(_)
         | HubError::StreamNotActive { .. }
         | HubError::AgentUnavailable

@@ -18,6 +18,9 @@ use serde::{Serialize, Serializer};
 
 type AcpResult = Result<CallReply, CallError>;
 
+/// Format of the deliveries of ACP's webhook subscriptions.
+const PUSH_FORMAT: &str = "acp";
+
 /// Default page size of `tasks.list`.
 const DEFAULT_PAGE_SIZE: usize = 50;
 
@@ -161,6 +164,8 @@ pub(crate) async fn tasks_subscribe(
         id: None,
         channel: WEBHOOK_CHANNEL.to_owned(),
         events: convert::hub_events(&target.events),
+        format: PUSH_FORMAT.to_owned(),
+        secrets: None,
         target: VerbatimJson::from_value(&target).map_err(|_| errors::internal("target"))?,
     };
     let push = cx.hub().add_push_subscription(cx.caller, &id, push).await?;
@@ -219,7 +224,7 @@ pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) ->
         context_id: None,
         states,
         agent: None,
-        updated_since: None,
+        status_since: None,
         after,
         limit: params
             .limit

@@ -97,7 +97,7 @@ async fn only_task_id(world: &HubFixture) -> TaskId {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 10,
     };
