@@ -39,7 +39,8 @@ pub use push_subscriptions::{NewPushSubscription, PushCursor, PushDelivery, Push
 pub use run::{Dispatch, Run, RunFuture, RunSlot, SlotProvider, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
 pub use tasks::{
-    BusyPolicy, IdempotencyKey, NewMessage, NewTask, SentMessage, StartedTask, TaskDetail, TaskPage,
+    BusyPolicy, IdempotencyKey, NewMessage, NewTask, SentMessage, StartedTask, TaskDetail,
+    TaskPage, adopt_message,
 };
 pub use topics::{NewSubscription, PublishResult};
 pub use view::TaskView;

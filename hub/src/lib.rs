@@ -50,7 +50,7 @@ pub use hub::{
     NewPushSubscription, NewStream, NewSubscription, NewTask, PersonReader, PublishResult,
     PushCursor, PushDelivery, PushSubscriptionPage, Run, RunFuture, RunSlot, STREAM_CHANNEL,
     SentMessage, SlotProvider, StartedTask, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
-    WatchItem,
+    WatchItem, adopt_message,
 };
 pub use lease::Lease;
 pub use limits::Limits;

@@ -215,6 +215,10 @@ pub(crate) struct LimitsConfig {
     pub(crate) stall_timeout: Duration,
     pub(crate) watches: usize,
     pub(crate) stream_idle_timeout: Duration,
+    pub(crate) message_parts: usize,
+    pub(crate) task_messages: usize,
+    pub(crate) task_artifacts: usize,
+    pub(crate) idempotency_keys: Duration,
 }
 
 impl LimitsConfig {
@@ -240,6 +244,10 @@ impl LimitsConfig {
             stall_timeout: required_duration(&mut section, "stall_timeout")?,
             watches: required_count(&mut section, "watches", 1)?,
             stream_idle_timeout: required_duration(&mut section, "stream_idle_timeout")?,
+            message_parts: required_count(&mut section, "message_parts", 1)?,
+            task_messages: required_count(&mut section, "task_messages", 1)?,
+            task_artifacts: required_count(&mut section, "task_artifacts", 1)?,
+            idempotency_keys: required_duration(&mut section, "idempotency_keys")?,
         };
         section.finish()?;
         Ok(config)

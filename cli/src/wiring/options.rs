@@ -106,9 +106,14 @@ fn raise_open_files() -> Option<u64> {
 }
 
 pub(super) fn hub_limits(config: &Config) -> Limits {
+    let limits = &config.limits;
     Limits {
+        parts: limits.message_parts,
+        messages: limits.task_messages,
+        artifacts: limits.task_artifacts,
         attempts: config.work.attempts,
-        stream_idle_timeout: config.limits.stream_idle_timeout,
+        stream_idle_timeout: limits.stream_idle_timeout,
+        idempotency_retention: limits.idempotency_keys,
         ..Limits::default()
     }
 }

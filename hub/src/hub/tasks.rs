@@ -163,7 +163,7 @@ impl Hub {
 
 /// Prepares a message of a caller for a task of this agent. A message with the role of an agent gets the caller as its
 /// author, and does not carry the id of the agent that serves the task: it is no output of that agent.
-pub(super) fn adopt_message(caller: &Caller, agent: &AgentId, message: Message) -> Message {
+pub fn adopt_message(caller: &Caller, agent: &AgentId, message: Message) -> Message {
     let message = message.without_place().with_author(None);
     if message.role() != Role::Agent {
         return message;

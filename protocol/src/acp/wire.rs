@@ -200,8 +200,8 @@ impl<'de> Deserialize<'de> for AcpForm<Message> {
                         extra.remove(name);
                     }
                 }
-                let parts = into_parts(parts.required()?);
-                let message = Message::new(role.required()?, parts).map_err(A::Error::custom)?;
+                let (role, parts) = (role.required()?, into_parts(parts.required()?));
+                let message = Message::new(role, parts).map_err(A::Error::custom)?;
                 let mut message = message.with_extra_fields(extra);
                 if let Some(timestamp) = timestamp.optional() {
                     message = message.with_timestamp(timestamp);

@@ -5,7 +5,7 @@ use crate::rpc::errors::{self, CallError};
 use crate::rpc::{CallContext, CallReply};
 use crate::webhooks::{WEBHOOK_CHANNEL, WebhookTarget};
 use interzone_hub::{
-    NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView,
+    NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView, adopt_message,
 };
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::acp::{
@@ -60,6 +60,7 @@ pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams
     let task =
         task.map_err(|error| CallError::for_agent(error, requested_agent, cx.hub().agents()))?;
     cx.set_subject(task.id.as_str());
+    let message = adopt_message(cx.caller, &task.agent, message);
     Ok(CallReply::Acp(MethodResult::Task {
         task: convert::task_created(&task, message),
     }))
