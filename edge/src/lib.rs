@@ -20,6 +20,7 @@ pub mod readiness;
 pub mod request_context;
 pub mod telemetry;
 pub mod tls;
+pub mod vault;
 pub mod websocket;
 
 pub use interzone_protocol::vocab::Secret;

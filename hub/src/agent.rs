@@ -111,6 +111,17 @@ impl TurnOutcome {
         }
     }
 
+    /// True if the answer is self-contained.
+    pub(crate) const fn is_direct(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed {
+                message: Some(_),
+                direct: true
+            }
+        )
+    }
+
     /// Splits the outcome into the task's new state and its message. A message without an agent id gets this one.
     pub(crate) fn into_transition(self, agent: &AgentId) -> (TaskState, Option<Message>) {
         let (to, message) = match self {
@@ -120,6 +131,7 @@ impl TurnOutcome {
             Self::Rejected(message) => (TaskState::Rejected, message),
             Self::Failed(message) => (TaskState::Failed, Some(message)),
         };
+        let message = message.map(|message| message.with_author(None));
         let message = message.map(|message| match message.agent_id() {
             Some(_) => message,
             None => message.with_agent_id(agent.clone()),
@@ -254,37 +266,37 @@ impl Registry {
     /// # Errors
     /// The requested agent does not exist or is not available.
     pub fn route(&self, route: &Route) -> Result<AgentId, HubError> {
-        let chosen = if let Some(name) = route.assign_to.as_deref().or(route.tenant.as_deref()) {
+        let is_available = |id: &&AgentId| {
+            self.agents
+                .get(*id)
+                .is_some_and(|agent| agent.is_available())
+        };
+        self.select(route)
+            .filter(is_available)
+            .cloned()
+            .ok_or(HubError::AgentUnavailable)
+    }
+
+    /// Selects an agent like [`Self::route`], whether it is available or not.
+    pub(crate) fn select(&self, route: &Route) -> Option<&AgentId> {
+        if let Some(name) = route.assign_to.as_deref().or(route.tenant.as_deref()) {
             self.agents.get_key_value(name).map(|(id, _)| id)
         } else if let Some(skill) = &route.skill {
             let has_skill = |agent: &&Arc<dyn Agent>| {
-                agent.is_available()
-                    && agent
-                        .info()
-                        .skills
-                        .iter()
-                        .any(|candidate| candidate.id == *skill)
+                let skills = &agent.info().skills;
+                skills.iter().any(|candidate| candidate.id == *skill)
             };
-            self.agents
-                .values()
-                .find(has_skill)
-                .map(|agent| &agent.info().id)
+            let mut agents = self.agents.values().filter(has_skill);
+            let first = agents.clone().next();
+            let chosen = agents.find(|agent| agent.is_available()).or(first);
+            chosen.map(|agent| &agent.info().id)
         } else {
             let by_channel = route
                 .channel
                 .as_ref()
                 .and_then(|channel| self.channels.get(channel));
             by_channel.or(self.default.as_ref())
-        };
-        let is_available = |id: &&AgentId| {
-            self.agents
-                .get(*id)
-                .is_some_and(|agent| agent.is_available())
-        };
-        chosen
-            .filter(is_available)
-            .cloned()
-            .ok_or(HubError::AgentUnavailable)
+        }
     }
 
     fn require_agent(&self, id: &AgentId) -> Result<AgentId, HubError> {

@@ -184,6 +184,7 @@ mod tests {
         BusMessage::Event(Arc::new(Event {
             subject: subject(),
             seq,
+            generation: None,
             at: Timestamp::from_millis(0),
             body: EventBody::Status {
                 text: String::new(),

@@ -30,6 +30,12 @@ pub enum HubError {
         /// The requested state.
         to: TaskState,
     },
+    /// The task belongs to another conversation than the message names.
+    #[error("task {0} belongs to another context; omit the context id, or give the task's")]
+    ContextMismatch(TaskId),
+    /// The idempotency key was used for a call with another content.
+    #[error("this idempotency key was used for another call; use a new key for each call")]
+    IdempotencyKeyReused,
     /// The stream does not exist, or the caller is neither its owner nor a participant.
     #[error("there is no stream {0}")]
     StreamNotFound(StreamId),

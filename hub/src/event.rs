@@ -55,6 +55,10 @@ pub struct Event {
     pub subject: Subject,
     /// Sequence number in the subject's log.
     pub seq: u64,
+    /// Number of the event among those of its task that report progress of the task: creation is 1, and each further
+    /// one is one more than the one before. Messages of callers have none, nor has an agent's message that only
+    /// repeats what another event reports; nor have events of streams.
+    pub generation: Option<u64>,
     /// Time of the event.
     pub at: Timestamp,
     /// Content of the event.
@@ -89,6 +93,10 @@ pub enum EventBody {
         index: u32,
         /// The message.
         message: Offloaded<Message>,
+        /// True if it is the agent's complete answer to the first message, so that a caller that can do without a
+        /// task needs only this message.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        direct: bool,
     },
     /// An artifact was created or extended.
     Artifact {

@@ -35,10 +35,13 @@ mod watch;
 
 pub use inbox_outbox::NewOutboxEntry;
 pub use node_leases::LeasedEntry;
-pub use push_subscriptions::{NewPushSubscription, PushDelivery};
+pub use push_subscriptions::{NewPushSubscription, PushCursor, PushDelivery, PushSubscriptionPage};
 pub use run::{Dispatch, Run, RunFuture, RunSlot, SlotProvider, TurnStart};
 pub use streams::{NewStream, STREAM_CHANNEL};
-pub use tasks::{IdempotencyKey, NewTask, StartedTask, TaskDetail, TaskPage};
+pub use tasks::{
+    BusyPolicy, IdempotencyKey, NewMessage, NewTask, SentMessage, StartedTask, TaskDetail,
+    TaskPage, adopt_message,
+};
 pub use topics::{NewSubscription, PublishResult};
 pub use view::TaskView;
 pub use watch::{Watch, WatchItem};
@@ -283,6 +286,7 @@ impl Hub {
                 let event = Event {
                     subject: row.subject.clone(),
                     seq: row.seq,
+                    generation: row.generation,
                     at,
                     body: row.body.clone(),
                 };

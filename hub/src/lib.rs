@@ -44,10 +44,11 @@ pub use event::{Event, EventBody, Subject};
 pub use fairness::{RunShares, WorkOwner, next_turn, principal_share, turn_cost};
 pub use gcra::{Charge, Rate};
 pub use hub::{
-    Dispatch, Hub, IdempotencyKey, LeasedEntry, NewOutboxEntry, NewPushSubscription, NewStream,
-    NewSubscription, NewTask, PersonReader, PublishResult, PushDelivery, Run, RunFuture, RunSlot,
-    STREAM_CHANNEL, SlotProvider, StartedTask, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
-    WatchItem,
+    BusyPolicy, Dispatch, Hub, IdempotencyKey, LeasedEntry, NewMessage, NewOutboxEntry,
+    NewPushSubscription, NewStream, NewSubscription, NewTask, PersonReader, PublishResult,
+    PushCursor, PushDelivery, PushSubscriptionPage, Run, RunFuture, RunSlot, STREAM_CHANNEL,
+    SentMessage, SlotProvider, StartedTask, TaskDetail, TaskPage, TaskView, TurnStart, Watch,
+    WatchItem, adopt_message,
 };
 pub use lease::Lease;
 pub use limits::Limits;
@@ -59,7 +60,9 @@ pub use outbox::{DeliveryResult, DeliveryState, DeliveryStatus, OutboxEntry, Ret
 pub use ports::ReadMemory;
 pub use retention::{Purged, Retention};
 pub use stream::{Stream, StreamQuery};
-pub use task::{PushSubscription, SnapshotRendering, Task, TaskCursor, TaskQuery, TaskSnapshot};
+pub use task::{
+    PushSubscription, SealedSecrets, SnapshotRendering, Task, TaskCursor, TaskQuery, TaskSnapshot,
+};
 pub use topic::{
     AckOutcome, Signal, SignalBody, SignalDelivery, Subscription, SubscriptionState, TopicTrie,
 };

@@ -2,6 +2,7 @@
 
 use crate::error::HubError;
 use crate::offload::HasParts;
+use crate::task::SealedSecrets;
 use interzone_protocol::vocab::{ExtraFields, Message, Metadata, Part, VerbatimJson};
 use serde::Deserialize;
 use std::time::Duration;
@@ -17,13 +18,13 @@ pub struct Limits {
     #[serde(skip)]
     pub task_bytes: usize,
     /// Parts of one message or artifact.
-    #[serde(skip)]
+    #[serde(rename = "message_parts", deserialize_with = "interzone_options::positive")]
     pub parts: usize,
     /// Messages of one task.
-    #[serde(skip)]
+    #[serde(rename = "task_messages", deserialize_with = "interzone_options::positive")]
     pub messages: usize,
     /// Artifacts of one task.
-    #[serde(skip)]
+    #[serde(rename = "task_artifacts", deserialize_with = "interzone_options::positive")]
     pub artifacts: usize,
     /// Bytes of metadata.
     #[serde(skip)]
@@ -51,6 +52,9 @@ pub struct Limits {
     pub attempts: u32,
     /// Idle time after which a stream is closed.
     pub stream_idle_timeout: Duration,
+    /// Time for which idempotency keys are remembered.
+    #[serde(rename = "idempotency_keys")]
+    pub idempotency_retention: Duration,
 }
 
 impl Default for Limits {
@@ -58,7 +62,7 @@ impl Default for Limits {
         Self {
             message_bytes: 36 * 1024 * 1024,
             task_bytes: 256 * 1024 * 1024,
-            parts: 256,
+            parts: 1_000,
             messages: 1_000,
             artifacts: 256,
             metadata_bytes: 64 * 1024,
@@ -70,6 +74,7 @@ impl Default for Limits {
             page_size: 100,
             attempts: 3,
             stream_idle_timeout: Duration::from_secs(3_600),
+            idempotency_retention: Duration::from_secs(24 * 3_600),
         }
     }
 }
@@ -104,6 +109,14 @@ impl Limits {
     pub(crate) fn check_message(&self, message: &Message) -> Result<(), HubError> {
         self.check_parts("the message", message)?;
         self.check_metadata(message.metadata())?;
+        let extensions = message.extensions().iter().map(String::len);
+        let references = message.reference_task_ids().iter();
+        let references = references.map(|id| id.as_str().len());
+        check_bytes(
+            "extensions and references of the message",
+            extensions.chain(references).sum(),
+            self.metadata_bytes,
+        )?;
         check_bytes(
             "unknown fields of the message",
             size_of_extra(message.extra()),
@@ -129,6 +142,15 @@ impl Limits {
         check_bytes(
             what,
             target.map_or(0, |target| target.as_str().len()),
+            self.metadata_bytes,
+        )
+    }
+
+    /// Checks the encrypted secrets of a push subscription.
+    pub(crate) fn check_secrets(&self, secrets: Option<&SealedSecrets>) -> Result<(), HubError> {
+        check_bytes(
+            "the secrets of a push subscription",
+            secrets.map_or(0, |secrets| secrets.as_str().len()),
             self.metadata_bytes,
         )
     }
@@ -175,6 +197,10 @@ fn size_of_part(part: &Part) -> usize {
     part.content().map_or(0, |content| content.as_str().len())
         + part.filename().map_or(0, str::len)
         + part.media_type().map_or(0, str::len)
+        + part.url().map_or(0, str::len)
+        + part
+            .metadata()
+            .map_or(0, |metadata| metadata.as_str().len())
         + size_of_extra(part.extra())
 }
 

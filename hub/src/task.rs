@@ -5,6 +5,7 @@ use interzone_protocol::vocab::{
     AgentId, Artifact, ContextId, Message, Metadata, PrincipalId, Priority, SubscriptionId, TaskId,
     TaskState, Timestamp, VerbatimJson,
 };
+use std::fmt;
 use std::sync::OnceLock;
 
 /// A task without its messages, artifacts and events: always cheap to read.
@@ -28,6 +29,8 @@ pub struct Task {
     pub status_message: Option<Offloaded<Message>>,
     /// Creation time.
     pub created_at: Timestamp,
+    /// Time of the last change of its state; lists are ordered by it.
+    pub status_at: Timestamp,
     /// Time of the last state change or addition.
     pub updated_at: Timestamp,
     /// Time at which it reached a final state.
@@ -36,6 +39,11 @@ pub struct Task {
     pub revision: u64,
     /// Sequence number of its last event.
     pub seq: u64,
+    /// Generation of its last event that has one ([`Event::generation`](crate::Event::generation)).
+    pub generation: u64,
+    /// True if the agent answered the first message with a self-contained message: its last message. A dialect may
+    /// then return only that message.
+    pub is_direct: bool,
     /// Number of messages.
     pub message_count: u32,
     /// Number of artifacts.
@@ -127,10 +135,36 @@ pub struct PushSubscription {
     pub channel: String,
     /// Event names to deliver ([`EventBody::name`](crate::EventBody::name)); empty for all.
     pub events: Vec<String>,
+    /// Name of the format in which events are delivered: that of the dialect, and its version, by which it was made.
+    pub format: String,
     /// Destination and settings, interpreted by the channel only.
     pub target: VerbatimJson,
+    /// Token and credentials for the destination.
+    pub secrets: Option<SealedSecrets>,
     /// Creation time.
     pub created_at: Timestamp,
+}
+
+/// Encrypted secrets. The hub and the stores only keep them. `Debug` omits the text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedSecrets(String);
+
+impl SealedSecrets {
+    /// Wraps the output of a vault.
+    pub fn new(sealed: impl Into<String>) -> Self {
+        Self(sealed.into())
+    }
+
+    /// The encrypted text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SealedSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealedSecrets")
+    }
 }
 
 /// Filter of tasks. All given criteria must match.
@@ -144,20 +178,20 @@ pub struct TaskQuery {
     pub states: Vec<TaskState>,
     /// Agent.
     pub agent: Option<AgentId>,
-    /// Updated at this time or later.
-    pub updated_since: Option<Timestamp>,
+    /// State changed at this time or later.
+    pub status_since: Option<Timestamp>,
     /// Start after this cursor.
     pub after: Option<TaskCursor>,
     /// Maximum number of tasks.
     pub limit: usize,
 }
 
-/// Position in the list of tasks, which is ordered by last change, newest first, then by id, highest first. A task that
-/// does not change while a client pages through the list is returned exactly once.
+/// Position in the list of tasks, which is ordered by the time of the last state change, newest first, then by id,
+/// highest first. A task whose state does not change while a client pages through the list is returned exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskCursor {
-    /// Time of the last change of the last task returned.
-    pub updated_at: Timestamp,
+    /// Time of the last state change of the last task returned.
+    pub status_at: Timestamp,
     /// Its id.
     pub id: TaskId,
 }
@@ -165,15 +199,15 @@ pub struct TaskCursor {
 impl TaskCursor {
     /// Encodes the cursor as an opaque page token.
     pub fn to_token(&self) -> String {
-        format!("{}.{}", self.updated_at.as_millis(), self.id)
+        format!("{}.{}", self.status_at.as_millis(), self.id)
     }
 
     /// Parses a page token; `None` if it is invalid.
     pub fn from_token(token: &str) -> Option<Self> {
         let (millis, id) = token.split_once('.')?;
-        let updated_at = Timestamp::from_millis(millis.parse().ok()?);
+        let status_at = Timestamp::from_millis(millis.parse().ok()?);
         Some(Self {
-            updated_at,
+            status_at,
             id: TaskId::new(id).ok()?,
         })
     }

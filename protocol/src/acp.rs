@@ -12,6 +12,7 @@ mod objects;
 mod params;
 mod request_log;
 mod results;
+mod wire;
 
 pub use card::{AgentCard, Authentication, Capabilities, CardMetadata, CardSkill};
 pub use events::{
@@ -26,6 +27,7 @@ pub use params::{
 };
 pub use request_log::{RequestList, RequestRecord, RequestsFindParams, TaskTrace, TraceEvent};
 pub use results::{MethodResult, TaskList};
+pub use wire::{artifact_from_json, artifact_to_json, message_from_json, message_to_json};
 
 #[cfg(test)]
 mod tests;

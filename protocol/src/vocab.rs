@@ -1,7 +1,7 @@
 //! Validated types that every dialect and the hub share.
 //!
-//! Each value is checked on construction. The JSON form is ACP's, which command agents also use; the
-//! other dialects convert at their endpoint. Methods, error codes, the clock and state transitions are
+//! Each value is checked on construction. The JSON form is Interzone's own, in which values are stored and given to
+//! command agents: it has the members of all dialects, and every dialect converts at its endpoint. Methods, error codes, the clock and state transitions are
 //! defined elsewhere.
 
 mod artifact;
@@ -22,6 +22,7 @@ mod topic;
 pub use crate::string_newtype;
 pub use artifact::Artifact;
 pub use extra_fields::ExtraFields;
+pub(crate) use extra_fields::{FieldName, FieldSlot, serialize_some};
 pub use id::{
     AgentId, ArtifactId, ContextId, DeliveryId, InvalidId, MessageId, PrincipalId, SessionId,
     SignalId, StreamId, SubscriptionId, TaskId,

@@ -8,7 +8,6 @@ pub mod install;
 pub mod signature;
 pub mod socket;
 pub mod tokens;
-pub mod vault;
 
 /// OAuth scopes requested at installation. The manifest in `examples/` requests the same.
 pub const SCOPES: &[&str] = &[

@@ -54,7 +54,7 @@ pub(crate) fn page_query() -> TaskQuery {
         context_id: None,
         states: vec![TaskState::Completed],
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 50,
     }
@@ -87,10 +87,13 @@ pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, extra_events: usize)
                 metadata: None,
                 status_message: None,
                 created_at: at,
+                status_at: at,
                 updated_at: at,
                 finished_at: Some(at),
                 revision: 1,
                 seq: events,
+                generation: 0,
+                is_direct: false,
                 message_count: 1,
                 artifact_count: 0,
                 push_count: 0,
@@ -107,6 +110,7 @@ pub(crate) async fn fill(hub: &Hub, from: usize, to: usize, extra_events: usize)
                 ops.push(Op::AppendEvent(EventRow {
                     subject: subject.clone(),
                     seq,
+                    generation: None,
                     body,
                 }));
             }

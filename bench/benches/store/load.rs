@@ -134,6 +134,7 @@ async fn long_log(hub: &Hub, events: usize) -> Subject {
             Op::AppendEvent(EventRow {
                 subject: subject.clone(),
                 seq,
+                generation: None,
                 body,
             })
         });

@@ -4,7 +4,8 @@ use super::WatchEvent;
 use crate::error::InvalidResponse;
 use interzone_jsonrpc::{Message, Notification, Parsed, Policy, parse};
 use interzone_protocol::acp::{
-    Method, StreamChunk, StreamStatus, TaskEvent, TaskNotification, TaskObject,
+    Method, StreamChunk, StreamStatus, TaskEvent, TaskNotification, TaskObject, artifact_from_json,
+    message_from_json,
 };
 use interzone_protocol::vocab::{StreamState, TaskState};
 use serde::Deserialize;
@@ -84,8 +85,8 @@ fn decode_task_event(notification: &TaskNotification) -> Option<WatchEvent> {
         TaskEvent::StatusChange => task().map(WatchEvent::StatusChange),
         TaskEvent::Completed => task().map(WatchEvent::Completed),
         TaskEvent::Failed => task().map(WatchEvent::Failed),
-        TaskEvent::NewMessage => data.decode().ok().map(WatchEvent::Message),
-        TaskEvent::NewArtifact => data.decode().ok().map(WatchEvent::Artifact),
+        TaskEvent::NewMessage => message_from_json(data).ok().map(WatchEvent::Message),
+        TaskEvent::NewArtifact => artifact_from_json(data).ok().map(WatchEvent::Artifact),
     }
 }
 

@@ -10,7 +10,7 @@ use attachments::DemoReadContext;
 use interzone_hub::{
     Agent, AgentError, AgentInfo, AgentProfile, Skill, Turn, TurnOutcome, TurnOutput,
 };
-use interzone_protocol::vocab::{AgentId, Message, Role};
+use interzone_protocol::vocab::{AgentId, Message};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -195,10 +195,8 @@ fn parse_command<'t>(text: &'t str, message: &Message, history: &[Message]) -> D
 /// that command.
 fn answers_a_question(history: &[Message]) -> bool {
     let mut earlier = history.iter().rev();
-    let follows_agent = earlier
-        .next()
-        .is_some_and(|last| last.role() == Role::Agent);
-    let command = earlier.find(|message| message.role() != Role::Agent);
+    let follows_agent = earlier.next().is_some_and(Message::is_agent_output);
+    let command = earlier.find(|message| !message.is_agent_output());
     follows_agent
         && command.is_some_and(|message| {
             let text = message.text();

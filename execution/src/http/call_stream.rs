@@ -186,7 +186,7 @@ impl CallStreamBody {
         match message.into_single() {
             Ok(single) => {
                 let event = [prefix.as_bytes(), &single, suffix].concat();
-                let event = body::reserve_response_within(event, 0, limits, &share, &mut reserved)?;
+                let event = body::reserve_response(event, 0, limits, &share, &mut reserved)?;
                 self.pending.push_back(event);
             }
             Err(large) => {

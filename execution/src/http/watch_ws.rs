@@ -221,7 +221,7 @@ async fn send_body(
     request_bytes: usize,
 ) -> SocketResult {
     let mut reserved = body.take_reservation();
-    let text = body::reserve_response_within(
+    let text = body::reserve_response(
         body.concat(),
         request_bytes,
         &zone.limits,

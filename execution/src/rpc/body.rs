@@ -100,8 +100,7 @@ impl ResponseBuilder {
         if let Some(text) = result.cached_json() {
             return self.writer.result_preserialized(request, text);
         }
-        let written = self.writer.result_with(request, |out| result.write_to(out));
-        if let Err(error) = written {
+        if let Err(error) = result.write_to(&mut self.writer, request) {
             tracing::error!(%error, "result serialization failed");
         }
         self.spliced.extend_from_slice(result.spliced());

@@ -199,6 +199,8 @@ pub(crate) fn from_hub_generic(error: &HubError) -> WireError {
         HubError::TaskNotFound(_)
         | HubError::TaskFinished { .. }
         | HubError::IllegalTransition { .. }
+        | HubError::ContextMismatch(_)
+        | HubError::IdempotencyKeyReused
         | HubError::StreamNotFound(_)
         | HubError::StreamNotActive { .. }
         | HubError::AgentUnavailable

@@ -8,7 +8,7 @@ use crate::state::ExecutionState;
 use async_trait::async_trait;
 use interzone_edge::listener::Peer;
 use interzone_edge::request_context::CorrelationId;
-use interzone_jsonrpc::RequestId;
+use interzone_jsonrpc::{Request, RequestId, ResponseWriter};
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -28,8 +28,12 @@ impl CallReply {
 
 /// Result of a call, written when the response is.
 pub(crate) trait CallResult: Send {
-    /// Appends it as JSON.
-    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+    /// Writes it as the result of a request.
+    fn write_to(
+        &self,
+        writer: &mut ResponseWriter,
+        request: &Request<'_>,
+    ) -> Result<(), serde_json::Error>;
 
     /// Returns its JSON if it is cached and was validated before.
     fn cached_json(&self) -> Option<&str> {
@@ -45,8 +49,12 @@ pub(crate) trait CallResult: Send {
 struct SerializedResult<T>(T);
 
 impl<T: Serialize + Send> CallResult for SerializedResult<T> {
-    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(out, &self.0)
+    fn write_to(
+        &self,
+        writer: &mut ResponseWriter,
+        request: &Request<'_>,
+    ) -> Result<(), serde_json::Error> {
+        writer.result(request, &self.0)
     }
 }
 

@@ -18,7 +18,7 @@ use super::dialect::{Dialect, DialectMethod, MethodInfo};
 use super::errors::{AuthUrls, CallError, WireError};
 use super::reply::{CallReply, CallResult};
 use async_trait::async_trait;
-use interzone_jsonrpc::RawJson;
+use interzone_jsonrpc::{RawJson, Request, ResponseWriter};
 use interzone_protocol::acp::AgentCard;
 use interzone_protocol::zone::{
     CancelResult, ExecuteResult, ExecuteTaskParams, FeedbackResult, Method, TaskResult,
@@ -122,8 +122,12 @@ impl ZoneReply {
 }
 
 impl CallResult for ZoneReply {
-    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(out, &self.result)
+    fn write_to(
+        &self,
+        writer: &mut ResponseWriter,
+        request: &Request<'_>,
+    ) -> Result<(), serde_json::Error> {
+        writer.result(request, &self.result)
     }
 
     fn spliced(&self) -> &[SplicedText] {

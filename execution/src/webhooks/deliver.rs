@@ -124,6 +124,7 @@ async fn subscribed_notifications(
     let event = Event {
         subject: Subject::Task(payload.task_id.clone()),
         seq: payload.seq,
+        generation: None,
         at: payload.at,
         body: payload.event.clone(),
     };

@@ -60,13 +60,13 @@ impl Hub {
                     TaskState::Rejected,
                 ],
                 agent: None,
-                updated_since: None,
+                status_since: None,
                 after: after.take(),
                 limit: BACKFILL_PAGE_SIZE,
             };
             let tasks = self.store().tasks(&query).await?;
             after = tasks.last().map(|last| TaskCursor {
-                updated_at: last.updated_at,
+                status_at: last.status_at,
                 id: last.id.clone(),
             });
             let is_full_page = tasks.len() == BACKFILL_PAGE_SIZE;

@@ -4,7 +4,7 @@
 //! by another node, all further writes of the run are rejected.
 
 use super::Hub;
-use super::task_change::TaskChange;
+use super::task_change::{AnswerFlags, TaskChange};
 use crate::agent::failure_message;
 use crate::agent::{AgentError, Turn, TurnOutcome};
 use crate::bus::BusMessage;
@@ -51,6 +51,8 @@ pub struct Run {
     text_buffer: Mutex<TextBuffer>,
     /// Index of the message being answered.
     message_index: OnceLock<u32>,
+    /// True if this is the first attempt at the first turn of the task.
+    is_first_turn: AtomicBool,
     /// True if no message of the task had a fetch URL when the turn started.
     no_fetch_urls: AtomicBool,
     /// Held while buffered text is written.
@@ -176,6 +178,7 @@ impl Run {
     /// The claim is lost, or the store operation failed.
     pub async fn complete(&self, turn: &Turn, outcome: TurnOutcome) -> Result<Task, HubError> {
         let limits = &self.hub.inner.limits;
+        let is_direct = outcome.is_direct() && self.is_first_turn.load(Ordering::Relaxed);
         let (to, message) = outcome.into_transition(&self.work_item.agent);
         if let Some(message) = &message {
             limits.check_message(message)?;
@@ -183,6 +186,7 @@ impl Run {
         let message_count = turn.task.message_count;
         let _guard = self.flush_lock.lock().await;
         let pending = self.pending_text();
+        let is_streamed = message.as_ref().is_some_and(|m| self.has_streamed(m));
         let decide = |change: &mut TaskChange| {
             push_text_event(change, &pending);
             let has_new_messages = change.task.message_count > message_count;
@@ -191,12 +195,21 @@ impl Run {
             }
             if has_new_messages && !matches!(to, TaskState::Failed | TaskState::Rejected) {
                 if let Some(message) = message.clone() {
-                    change.add_message(message);
+                    let is_direct = false;
+                    let flags = AnswerFlags {
+                        is_direct,
+                        is_streamed,
+                    };
+                    change.add_answer(message, flags);
                 }
                 change.enqueue_work(&self.hub);
                 return Ok(());
             }
-            change.respond_and_transition(to, message.clone())?;
+            let flags = AnswerFlags {
+                is_direct: is_direct && change.task.artifact_count == 0,
+                is_streamed,
+            };
+            change.respond_and_transition(to, message.clone(), flags)?;
             change.push_op(Op::DequeueWork(change.task.id.clone()));
             Ok(())
         };

@@ -244,6 +244,7 @@ fn advance_stream(
         ops.push(Op::AppendEvent(EventRow {
             subject: subject.clone(),
             seq,
+            generation: None,
             body,
         }));
     }

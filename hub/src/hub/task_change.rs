@@ -15,7 +15,7 @@ use std::sync::Arc;
 mod push_entries;
 mod task_signals;
 
-use push_entries::{new_push_subscriptions, push_outbox_entry};
+use push_entries::{PushedEvent, new_push_subscriptions, push_outbox_entry};
 pub(super) use task_signals::TaskSignals;
 
 /// A pending change of a task with its operations and events, committed with optimistic concurrency.
@@ -25,10 +25,26 @@ pub(super) struct TaskChange {
     /// Clock time, for entries that must be due at once even if the task's last change is later.
     now: Timestamp,
     ops: Vec<Op>,
-    events: Vec<EventBody>,
+    events: Vec<PendingEvent>,
     is_new: bool,
     /// True if no message can have a fetch URL.
     skip_url_redaction: bool,
+}
+
+/// An event to append.
+struct PendingEvent {
+    body: EventBody,
+    /// True if it gets a [generation](crate::Event::generation).
+    has_generation: bool,
+}
+
+/// How the message that ends a turn is logged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AnswerFlags {
+    /// The message is the complete answer to the first message of the task.
+    pub(super) is_direct: bool,
+    /// The events of the run have already reported the text of the message.
+    pub(super) is_streamed: bool,
 }
 
 impl TaskChange {
@@ -73,8 +89,13 @@ impl TaskChange {
         self.ops.push(op);
     }
 
+    /// Adds an event. All but messages have a generation; see [`Self::add_answer`].
     pub(super) fn push_event(&mut self, body: EventBody) {
-        self.events.push(body);
+        let has_generation = !matches!(body, EventBody::Message { .. });
+        self.events.push(PendingEvent {
+            body,
+            has_generation,
+        });
     }
 
     /// Moves the task to a state, with an optional status message.
@@ -87,6 +108,7 @@ impl TaskChange {
         check_task_transition(from, to)?;
         let message = status.map(|message| self.offload(message));
         self.task.state = to;
+        self.task.status_at = self.at;
         self.task.status_message.clone_from(&message);
         self.task.finished_at = to.is_terminal().then_some(self.at);
         self.push_event(EventBody::State { from, to, message });
@@ -111,14 +133,21 @@ impl TaskChange {
         (index, message.without_field(FETCH_URL_FIELD))
     }
 
-    /// Adds an optional message and moves the task to the resulting state.
+    /// Adds an optional message of the agent and moves the task to the resulting state.
     pub(super) fn respond_and_transition(
         &mut self,
         to: TaskState,
         message: Option<Message>,
+        flags: AnswerFlags,
     ) -> Result<(), HubError> {
-        if let Some(message) = message.clone() {
-            self.add_message(message);
+        match message.clone() {
+            Some(message) if to == TaskState::Completed => {
+                self.task.is_direct = flags.is_direct;
+                self.add_answer(message, flags);
+            }
+            // The event of the new state reports it.
+            Some(message) => self.add_message(message),
+            None => {}
         }
         // A question is also the status message; an answer is in the history only.
         self.transition(to, message.filter(|_| to != TaskState::Completed))
@@ -180,7 +209,24 @@ impl TaskChange {
     /// Adds a message to the task's history, with an event.
     pub(super) fn add_message(&mut self, message: Message) {
         let (index, message) = self.append_message(message);
-        self.push_event(EventBody::Message { index, message });
+        self.push_event(EventBody::Message {
+            index,
+            message,
+            direct: false,
+        });
+    }
+
+    /// Adds the agent's answer of a turn to the task's history, with an event.
+    pub(super) fn add_answer(&mut self, message: Message, flags: AnswerFlags) {
+        let (index, message) = self.append_message(message);
+        self.events.push(PendingEvent {
+            body: EventBody::Message {
+                index,
+                message,
+                direct: flags.is_direct,
+            },
+            has_generation: !flags.is_streamed,
+        });
     }
 
     /// Stores a complete artifact, with an event.
@@ -300,6 +346,9 @@ impl TaskChange {
         task.revision += 1;
         let first_seq = task.seq + 1;
         task.seq += u64::try_from(events.len()).unwrap_or(u64::MAX);
+        let mut last_generation = task.generation;
+        let generations = events.iter().filter(|event| event.has_generation).count();
+        task.generation += u64::try_from(generations).unwrap_or(u64::MAX);
         let stored = Arc::new(task.clone());
         // Operations that may fail come first: idempotency keys, then the task itself.
         all_ops.sort_by_key(|op| !matches!(op, Op::ClaimKey(_)));
@@ -318,19 +367,33 @@ impl TaskChange {
             owner: task.owner.clone(),
             at,
             first_seq,
-            event_names: events.iter().map(EventBody::name).collect(),
+            event_names: events.iter().map(|event| event.body.name()).collect(),
         })];
-        for (seq, body) in (first_seq..).zip(events) {
+        for (seq, event) in (first_seq..).zip(events) {
+            let PendingEvent {
+                body,
+                has_generation,
+            } = event;
+            let generation = has_generation.then(|| {
+                last_generation += 1;
+                last_generation
+            });
             for push in push_subscriptions
                 .iter()
                 .filter(|push| push.wants_event(&body))
             {
-                let entry = push_outbox_entry(hub, push, &task, seq, (at, now), &body);
+                let event = PushedEvent {
+                    seq,
+                    generation,
+                    body: &body,
+                };
+                let entry = push_outbox_entry(hub, push, &task, event, (at, now));
                 all_ops.extend(entry.map(|entry| Op::EnqueueOutbox(Box::new(entry))));
             }
             all_ops.push(Op::AppendEvent(EventRow {
                 subject: subject.clone(),
                 seq,
+                generation,
                 body,
             }));
         }

@@ -4,17 +4,19 @@ use super::Hub;
 use super::task_change::TaskChange;
 use crate::access::Caller;
 use crate::error::HubError;
-use crate::limits::Limits;
-use crate::ports::ReadMemory;
-use crate::ports::{IdempotencyClaim, Op, StoreError};
+use crate::ports::{Op, ReadMemory};
 use crate::task::{Task, TaskCursor, TaskQuery};
-use interzone_protocol::vocab::{Artifact, Message, Role, TaskId, TaskState, Timestamp};
+use interzone_protocol::vocab::{AgentId, Artifact, Message, Role, TaskId, TaskState};
 
 mod create;
+mod idempotency;
 mod new_task;
+mod send;
 
 pub use create::StartedTask;
-pub use new_task::{IdempotencyKey, NewTask};
+pub use idempotency::IdempotencyKey;
+pub use new_task::NewTask;
+pub use send::{BusyPolicy, NewMessage, SentMessage};
 
 /// A task with its messages and artifacts.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +90,7 @@ impl Hub {
         Ok(view.await?.into_detail())
     }
 
-    /// Lists tasks that the caller may see, page by page, last changed first.
+    /// Lists tasks that the caller may see, page by page, the one whose state changed last first.
     ///
     /// # Errors
     /// The store operation failed.
@@ -110,7 +112,7 @@ impl Hub {
         tasks.truncate(limit);
         let last = tasks.last().filter(|_| has_more);
         let next = last.map(|task| TaskCursor {
-            updated_at: task.updated_at,
+            status_at: task.status_at,
             id: task.id.clone(),
         });
         Ok(TaskPage { tasks, next })
@@ -126,110 +128,6 @@ impl Hub {
             .store()
             .count_tasks(&TaskQuery { owner, ..query })
             .await?)
-    }
-
-    /// Adds a message to a task. A task that waited for input continues; a running one processes the message after the
-    /// current turn.
-    ///
-    /// # Errors
-    /// The task is not the caller's, is finished, or has too many messages.
-    pub async fn send_message(
-        &self,
-        caller: &Caller,
-        id: &TaskId,
-        message: Message,
-    ) -> Result<Task, HubError> {
-        self.add_message(caller, id, message, None, false).await
-    }
-
-    /// Answers a task that requires input, and only such a task: of several concurrent answers, one succeeds. A
-    /// repetition with the same idempotency key has no effect.
-    ///
-    /// # Errors
-    /// See [`Hub::send_message`]; or the task requires no input.
-    pub async fn answer_input(
-        &self,
-        caller: &Caller,
-        id: &TaskId,
-        message: Message,
-        idempotency_key: Option<IdempotencyKey>,
-    ) -> Result<Task, HubError> {
-        self.add_message(caller, id, message, idempotency_key, true)
-            .await
-    }
-
-    async fn add_message(
-        &self,
-        caller: &Caller,
-        id: &TaskId,
-        message: Message,
-        idempotency_key: Option<IdempotencyKey>,
-        requires_interrupted: bool,
-    ) -> Result<Task, HubError> {
-        let limits = &self.inner.limits;
-        limits.check_message(&message)?;
-        reject_agent_role(&message)?;
-        let decide = |change: &mut TaskChange| {
-            if let Some(idempotency_key) = &idempotency_key {
-                change.push_op(claim_op(caller, idempotency_key, id, change.at));
-            }
-            let state = change.task.state;
-            if state.is_terminal() {
-                return Err(HubError::TaskFinished {
-                    id: id.clone(),
-                    state,
-                });
-            }
-            if requires_interrupted && !state.is_interrupted() {
-                return Err(HubError::IllegalTransition {
-                    from: state,
-                    to: TaskState::Working,
-                });
-            }
-            let count = usize::try_from(change.task.message_count).unwrap_or(usize::MAX);
-            Limits::check_count(
-                "messages of a task",
-                count.saturating_add(1),
-                limits.messages,
-            )?;
-            change.add_message(message.clone());
-            if state.is_interrupted() {
-                change.transition(TaskState::Working, None)?;
-                change.enqueue_work(self);
-            }
-            Ok(())
-        };
-        match self.change_task(Some(caller), id, None, decide).await {
-            Err(HubError::Store(StoreError::KeyTaken { .. })) => self.task(caller, id).await,
-            // It may be finished, or no longer interrupted, because this message was added before.
-            Err(error @ (HubError::TaskFinished { .. } | HubError::IllegalTransition { .. })) => {
-                match &idempotency_key {
-                    Some(idempotency_key) => self
-                        .find_by_idempotency_key(caller, &idempotency_key.key)
-                        .await?
-                        .ok_or(error),
-                    None => Err(error),
-                }
-            }
-            result => Ok(result?.0),
-        }
-    }
-
-    /// Returns the task that a call with this idempotency key created or added to, if there was such a call.
-    ///
-    /// # Errors
-    /// The store operation failed.
-    pub async fn find_by_idempotency_key(
-        &self,
-        caller: &Caller,
-        key: &str,
-    ) -> Result<Option<Task>, HubError> {
-        let key = idempotency_storage_key(caller, key);
-        let Some(id) = self.store().claimed_value(&key, self.now()).await? else {
-            return Ok(None);
-        };
-        let task = self.task(caller, &internal_id(TaskId::new(id))?).await?;
-        Ok(Some(task))
     }
 
     /// Cancels a task at once. Idempotent.
@@ -262,36 +160,19 @@ impl Hub {
     }
 }
 
-/// Rejects messages with the agent role. Only runs write agent messages; a caller could otherwise forge them, and they
-/// would never be answered.
-pub(super) fn reject_agent_role(message: &Message) -> Result<(), HubError> {
-    if message.role() == Role::Agent {
-        let reason = "the agent role is reserved for agents; use user or system";
-        return Err(HubError::Invalid {
-            field: "role",
-            reason,
-        });
+/// Prepares a message of a caller for a task of this agent. A message with the role of an agent gets the caller as its
+/// author, and does not carry the id of the agent that serves the task: it is no output of that agent.
+pub fn adopt_message(caller: &Caller, agent: &AgentId, message: Message) -> Message {
+    let message = message.without_place().with_author(None);
+    if message.role() != Role::Agent {
+        return message;
     }
-    Ok(())
-}
-
-/// Storage key of an idempotency key. The length prefix makes keys of different callers distinct, whatever they
-/// contain.
-fn idempotency_storage_key(caller: &Caller, key: &str) -> String {
-    format!(
-        "once/{}/{}/{key}",
-        caller.principal.as_str().len(),
-        caller.principal
-    )
-}
-
-/// Claims the idempotency key of a call for its task.
-fn claim_op(caller: &Caller, idempotency_key: &IdempotencyKey, task: &TaskId, at: Timestamp) -> Op {
-    Op::ClaimKey(IdempotencyClaim {
-        key: idempotency_storage_key(caller, &idempotency_key.key),
-        value: task.to_string(),
-        expires_at: at.plus(idempotency_key.retention),
-    })
+    let is_other_agent = message.agent_id().is_some_and(|id| id != agent);
+    let message = message.with_author(Some(caller.principal.clone()));
+    match AgentId::new(caller.principal.as_str()) {
+        Ok(sender) if !is_other_agent => message.with_agent_id(sender),
+        _ => message,
+    }
 }
 
 /// Unwraps an id made by the hub, which only a broken id source can make invalid.

@@ -173,6 +173,8 @@ pub struct EventRow {
     pub subject: Subject,
     /// Sequence number in the log.
     pub seq: u64,
+    /// See [`Event::generation`](crate::Event::generation).
+    pub generation: Option<u64>,
     /// Content of the event; its time is that of the commit.
     pub body: EventBody,
 }

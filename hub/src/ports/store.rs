@@ -57,7 +57,7 @@ pub trait TaskStore: Send + Sync {
         max_bytes: usize,
     ) -> Result<Option<TaskRead>>;
 
-    /// Lists tasks, ordered by last change, newest first, then by id, highest first.
+    /// Lists tasks, ordered by the time of the last state change, newest first, then by id, highest first.
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>>;
 
     /// Counts the tasks that the query selects, ignoring its `after` and `limit`. The cost may be linear in that

@@ -2,6 +2,7 @@
 //! Interzone extensions.
 
 use super::objects::StreamStatus;
+use super::wire;
 use crate::vocab::{Message, Timestamp, VerbatimJson};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,7 @@ pub struct StreamChunk {
     /// Id of the stream.
     pub stream_id: String,
     /// The message, or a piece of it.
+    #[serde(with = "wire::message")]
     pub chunk: Message,
     /// Sequence number in the stream, from 1.
     pub sequence: u64,

@@ -1,6 +1,7 @@
 //! Objects in ACP results.
 
 use super::events::TaskEvent;
+use super::wire;
 use crate::vocab::{Artifact, Message, Metadata, StreamState, TaskState, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -64,10 +65,10 @@ pub struct TaskObject {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_agent: Option<String>,
     /// Messages, oldest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "wire::list")]
     pub messages: Option<Vec<Message>>,
     /// Artifacts, oldest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "wire::list")]
     pub artifacts: Option<Vec<Artifact>>,
     /// The caller's metadata, plus `priority`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! Params of the ACP methods. Ids are plain strings here, so that an invalid id is reported as unknown.
 
 use super::events::TaskEvent;
+use super::wire;
 use crate::vocab::{Message, Metadata, Priority};
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct TasksCreateParams {
     /// The first message.
+    #[serde(with = "wire::message")]
     pub initial_message: Message,
     /// The requested agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,6 +30,7 @@ pub struct TasksSendParams {
     /// Id of the task.
     pub task_id: String,
     /// The message to add.
+    #[serde(with = "wire::message")]
     pub message: Message,
 }
 
@@ -88,6 +91,7 @@ pub struct StreamMessageParams {
     /// Id of the stream.
     pub stream_id: String,
     /// The message.
+    #[serde(with = "wire::message")]
     pub message: Message,
 }
 

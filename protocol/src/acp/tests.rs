@@ -1,6 +1,13 @@
 //! Method names, nulls and JSON shapes of ACP types.
 
-use super::{Method, MethodResult, TaskEvent, TasksCancelParams, TasksCreateParams};
+use super::{
+    Method, MethodResult, TaskEvent, TasksCancelParams, TasksCreateParams, TasksSendParams,
+    artifact_from_json, artifact_to_json, message_from_json, message_to_json,
+};
+use crate::vocab::{
+    Artifact, ArtifactId, Message, MessageId, Metadata, Part, PartKind, PrincipalId, Role, TaskId,
+    VerbatimJson,
+};
 
 #[test]
 fn method_names_round_trip() {
@@ -59,7 +66,7 @@ fn task_result_with_every_field_round_trips_verbatim() {
     let parts = kinds.map(part).join(",");
     let message = |role: &str| {
         format!(
-            r#"{{"role":"{role}","parts":[{parts}],"timestamp":"2026-01-02T03:04:05.678Z","agentId":"a","messageId":"m","contextId":"c","taskId":"t","metadata":{{"z":1.00}},"also":null}}"#
+            r#"{{"role":"{role}","parts":[{parts}],"timestamp":"2026-01-02T03:04:05.678Z","agentId":"a","metadata":{{"z":1.00}},"messageId":"m","contextId":"c","taskId":"t","also":null}}"#
         )
     };
     let messages = ["user", "agent", "system"].map(message).join(",");
@@ -81,4 +88,68 @@ fn task_result_with_every_field_round_trips_verbatim() {
             assert_eq!(serde_json::to_string(&result).unwrap(), text);
         }
     }
+}
+
+fn json(text: &str) -> VerbatimJson {
+    VerbatimJson::parse(text).unwrap()
+}
+
+#[test]
+fn members_that_acp_does_not_define_are_returned_verbatim() {
+    let message = concat!(
+        r#"{"role":"agent","parts":[{"type":"TextPart","content":"hi","metadata":[1],"url":7,"#,
+        r#""extra":{"a":1.00},"dpi":3e2}],"agentId":"a","metadata":{"z":0.10},"messageId":5,"#,
+        r#""author":"me","extensions":{},"referenceTaskIds":null}"#
+    );
+    let read = message_from_json(&json(message)).unwrap();
+    assert_eq!(message_to_json(&read).unwrap().as_str(), message);
+    assert_eq!(read.author(), None);
+    assert_eq!(read.message_id(), None);
+    assert_eq!(read.parts()[0].url(), None);
+    let artifact =
+        r#"{"artifactId":"a","name":"n","parts":[],"metadata":{},"extensions":5,"x":null}"#;
+    let read = artifact_from_json(&json(artifact)).unwrap();
+    assert!(read.extensions().is_empty());
+    assert_eq!(artifact_to_json(&read).unwrap().as_str(), artifact);
+    // What was stored in between is the same message.
+    let stored = serde_json::to_string(&message_from_json(&json(message)).unwrap()).unwrap();
+    let read: Message = serde_json::from_str(&stored).unwrap();
+    assert_eq!(message_to_json(&read).unwrap().as_str(), message);
+}
+
+#[test]
+fn members_of_other_dialects_are_not_written() {
+    let metadata = || Metadata::new(json(r#"{"a":1}"#)).unwrap();
+    let link = Part::new(PartKind::File)
+        .with_url("https://example.com/a")
+        .with_filename("a")
+        .with_metadata(metadata());
+    let parts = vec![Part::text("hi").with_metadata(metadata()), link.clone()];
+    let message = Message::new(Role::User, parts)
+        .unwrap()
+        .with_message_id(MessageId::new("m").unwrap())
+        .with_extensions(vec!["urn:x".to_owned()])
+        .with_reference_task_ids(vec![TaskId::new("t").unwrap()])
+        .with_author(Some(PrincipalId::new("p").unwrap()));
+    let params = TasksSendParams {
+        task_id: "t".to_owned(),
+        message,
+    };
+    assert_eq!(
+        serde_json::to_string(&params).unwrap(),
+        concat!(
+            r#"{"taskId":"t","message":{"role":"user","parts":[{"type":"TextPart","content":"hi"},"#,
+            r#"{"type":"FilePart","filename":"a","reference":"https://example.com/a"}]}}"#
+        )
+    );
+    let artifact = Artifact::new(ArtifactId::new("a").unwrap(), "n")
+        .with_part(link)
+        .with_extensions(vec!["urn:x".to_owned()]);
+    assert_eq!(
+        artifact_to_json(&artifact).unwrap().as_str(),
+        concat!(
+            r#"{"artifactId":"a","name":"n","parts":[{"type":"FilePart","filename":"a","#,
+            r#""reference":"https://example.com/a"}]}"#
+        )
+    );
 }

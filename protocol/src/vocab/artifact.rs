@@ -27,6 +27,7 @@ pub struct Artifact {
     created_by: Option<String>,
     version: Option<String>,
     metadata: Option<Metadata>,
+    extensions: Vec<String>,
     extra: ExtraFields,
 }
 
@@ -42,6 +43,7 @@ impl Artifact {
             created_by: None,
             version: None,
             metadata: None,
+            extensions: Vec::new(),
             extra: ExtraFields::default(),
         }
     }
@@ -102,6 +104,20 @@ impl Artifact {
         self
     }
 
+    /// Sets the URIs of the protocol extensions that it uses.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Vec<String>) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// Replaces the extra fields.
+    #[must_use]
+    pub(crate) fn with_extra_fields(mut self, extra: ExtraFields) -> Self {
+        self.extra = extra;
+        self
+    }
+
     /// Its id.
     pub fn artifact_id(&self) -> &ArtifactId {
         &self.artifact_id
@@ -142,7 +158,12 @@ impl Artifact {
         self.metadata.as_ref()
     }
 
-    /// The unknown fields.
+    /// The URIs of the protocol extensions that it uses.
+    pub fn extensions(&self) -> &[String] {
+        &self.extensions
+    }
+
+    /// The fields that ACP callers added.
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
@@ -159,7 +180,9 @@ impl Serialize for Artifact {
         serialize_some(&mut map, "createdBy", self.created_by.as_ref())?;
         serialize_some(&mut map, "version", self.version.as_ref())?;
         serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
-        self.extra.write(&mut map)?;
+        let extensions = Some(&self.extensions).filter(|uris| !uris.is_empty());
+        serialize_some(&mut map, "extensions", extensions)?;
+        serialize_some(&mut map, "extra", self.extra.non_empty())?;
         map.end()
     }
 }
@@ -183,7 +206,9 @@ impl<'de> Deserialize<'de> for Artifact {
                 let mut created_by = FieldSlot::new("createdBy");
                 let mut version = FieldSlot::new("version");
                 let mut metadata = FieldSlot::new("metadata");
-                let mut extra = ExtraFields::default();
+                let mut extensions = FieldSlot::new("extensions");
+                let mut extra = FieldSlot::<ExtraFields>::new("extra");
+                let mut unknown = ExtraFields::default();
                 while let Some(FieldName(key)) = map.next_key()? {
                     match &*key {
                         "artifactId" => artifact_id.fill(&mut map)?,
@@ -194,9 +219,14 @@ impl<'de> Deserialize<'de> for Artifact {
                         "createdBy" => created_by.fill(&mut map)?,
                         "version" => version.fill(&mut map)?,
                         "metadata" => metadata.fill(&mut map)?,
-                        other => extra.read_field(other, &mut map)?,
+                        "extensions" => extensions.fill(&mut map)?,
+                        "extra" => extra.fill(&mut map)?,
+                        // Programs may give them without `extra`.
+                        other => unknown.read_field(other, &mut map)?,
                     }
                 }
+                let mut extra = extra.optional().unwrap_or_default();
+                extra.append(unknown);
                 Ok(Artifact {
                     artifact_id: artifact_id.required()?,
                     name: name.required()?,
@@ -206,6 +236,7 @@ impl<'de> Deserialize<'de> for Artifact {
                     created_by: created_by.optional(),
                     version: version.optional(),
                     metadata: metadata.optional(),
+                    extensions: extensions.optional().unwrap_or_default(),
                     extra,
                 })
             }

@@ -1,18 +1,19 @@
-//! Unknown fields of a JSON object, kept so that they survive a round trip; serde helpers.
+//! Members of a JSON object that its type does not define, kept so that they survive a round trip; serde helpers.
 
 use super::VerbatimJson;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Unknown fields in the order in which they were sent.
+/// Members that ACP callers add to objects, in the order in which they were sent. ACP requires that they survive a
+/// round trip; other dialects have places of their own for additions.
 ///
 /// ```
 /// use interzone_protocol::vocab::Part;
 ///
-/// let part: Part = serde_json::from_str(r#"{"type":"ImagePart","width":640,"alt":"a cat"}"#)?;
+/// let part: Part = serde_json::from_str(r#"{"type":"ImagePart","extra":{"width":640,"alt":"a cat"}}"#)?;
 /// assert_eq!(part.extra().get("width").map(|json| json.as_str()), Some("640"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -39,8 +40,18 @@ impl ExtraFields {
         self.0.is_empty()
     }
 
+    /// The fields, or `None` if there are none.
+    pub(crate) fn non_empty(&self) -> Option<&Self> {
+        Some(self).filter(|fields| !fields.is_empty())
+    }
+
+    /// Adds fields behind these.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Sets a field unknown to the containing type. Called only by builders, which have checked the name.
-    pub(super) fn set(&mut self, name: &str, value: VerbatimJson) {
+    pub(crate) fn set(&mut self, name: &str, value: VerbatimJson) {
         match self.0.iter_mut().find(|(field, _)| **field == *name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name.into(), value)),
@@ -48,12 +59,12 @@ impl ExtraFields {
     }
 
     /// Removes all occurrences of a field.
-    pub(super) fn remove(&mut self, name: &str) {
+    pub(crate) fn remove(&mut self, name: &str) {
         self.0.retain(|(field, _)| **field != *name);
     }
 
     /// Reads the next map value into an unknown field.
-    pub(super) fn read_field<'de, A: MapAccess<'de>>(
+    pub(crate) fn read_field<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
         map: &mut A,
@@ -63,15 +74,45 @@ impl ExtraFields {
     }
 
     /// Serializes all fields as map entries.
-    pub(super) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    pub(crate) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         self.0
             .iter()
             .try_for_each(|(name, value)| map.serialize_entry(&**name, value))
     }
 }
 
+impl Serialize for ExtraFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        self.write(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ExtraFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ExtraFieldsVisitor;
+        impl<'de> Visitor<'de> for ExtraFieldsVisitor {
+            type Value = ExtraFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ExtraFields, A::Error> {
+                let mut extra = ExtraFields::default();
+                while let Some(FieldName(name)) = map.next_key()? {
+                    extra.read_field(&name, &mut map)?;
+                }
+                Ok(extra)
+            }
+        }
+        deserializer.deserialize_map(ExtraFieldsVisitor)
+    }
+}
+
 /// Name of a field as sent; copied only if it contains an escape.
-pub(super) struct FieldName<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct FieldName<'a>(pub(crate) Cow<'a, str>);
 
 /// Hand-written because serde's newtype derive hides the field name from the path in error messages.
 impl<'de> Deserialize<'de> for FieldName<'de> {
@@ -97,14 +138,14 @@ impl<'de> Deserialize<'de> for FieldName<'de> {
 }
 
 /// A known field while an object is read: allowed once, and `null` counts as absent.
-pub(super) struct FieldSlot<T> {
+pub(crate) struct FieldSlot<T> {
     name: &'static str,
     is_present: bool,
     value: Option<T>,
 }
 
 impl<'de, T: Deserialize<'de>> FieldSlot<T> {
-    pub(super) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self {
             name,
             is_present: false,
@@ -113,7 +154,7 @@ impl<'de, T: Deserialize<'de>> FieldSlot<T> {
     }
 
     /// Reads the field's value.
-    pub(super) fn fill<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+    pub(crate) fn fill<A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         if self.is_present {
             return Err(A::Error::duplicate_field(self.name));
         }
@@ -122,17 +163,17 @@ impl<'de, T: Deserialize<'de>> FieldSlot<T> {
         Ok(())
     }
 
-    pub(super) fn optional(self) -> Option<T> {
+    pub(crate) fn optional(self) -> Option<T> {
         self.value
     }
 
-    pub(super) fn required<E: serde::de::Error>(self) -> Result<T, E> {
+    pub(crate) fn required<E: serde::de::Error>(self) -> Result<T, E> {
         self.value.ok_or_else(|| E::missing_field(self.name))
     }
 }
 
 /// Serializes a field if it is present; an absent one is never sent as `null`.
-pub(super) fn serialize_some<M: SerializeMap, T: Serialize>(
+pub(crate) fn serialize_some<M: SerializeMap, T: Serialize>(
     map: &mut M,
     name: &'static str,
     value: Option<&T>,

@@ -2,7 +2,7 @@
 
 use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
 use super::json::Metadata;
-use super::{AgentId, ContextId, MessageId, Part, PartKind, Role, TaskId, Timestamp};
+use super::{AgentId, ContextId, MessageId, Part, PartKind, PrincipalId, Role, TaskId, Timestamp};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,7 +22,7 @@ pub struct EmptyMessage;
 
 /// A message from a user, an agent or the system, with at least one part.
 ///
-/// Unknown fields survive a round trip.
+/// Extra fields survive a round trip.
 ///
 /// ```
 /// use interzone_protocol::vocab::{Message, Role};
@@ -47,6 +47,9 @@ pub struct Message {
     context_id: Option<ContextId>,
     task_id: Option<TaskId>,
     metadata: Option<Metadata>,
+    extensions: Vec<String>,
+    reference_task_ids: Vec<TaskId>,
+    author: Option<PrincipalId>,
     extra: ExtraFields,
 }
 
@@ -88,6 +91,9 @@ impl Message {
             context_id: None,
             task_id: None,
             metadata: None,
+            extensions: Vec::new(),
+            reference_task_ids: Vec::new(),
+            author: None,
             extra: ExtraFields::default(),
         }
     }
@@ -127,10 +133,46 @@ impl Message {
         self
     }
 
+    /// Removes the task and the conversation, where they are those that the message is stored with.
+    #[must_use]
+    pub fn without_place(mut self) -> Self {
+        self.context_id = None;
+        self.task_id = None;
+        self
+    }
+
     /// Sets the metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = Some(metadata);
+        self
+    }
+
+    /// Sets the URIs of the protocol extensions that it uses.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Vec<String>) -> Self {
+        self.extensions = extensions;
+        self
+    }
+
+    /// Sets the tasks that it refers to.
+    #[must_use]
+    pub fn with_reference_task_ids(mut self, ids: Vec<TaskId>) -> Self {
+        self.reference_task_ids = ids;
+        self
+    }
+
+    /// Sets or removes the caller that sent it.
+    #[must_use]
+    pub fn with_author(mut self, author: Option<PrincipalId>) -> Self {
+        self.author = author;
+        self
+    }
+
+    /// Replaces the extra fields.
+    #[must_use]
+    pub(crate) fn with_extra_fields(mut self, extra: ExtraFields) -> Self {
+        self.extra = extra;
         self
     }
 
@@ -191,7 +233,29 @@ impl Message {
         self.metadata.as_ref()
     }
 
-    /// The unknown fields.
+    /// The URIs of the protocol extensions that it uses.
+    pub fn extensions(&self) -> &[String] {
+        &self.extensions
+    }
+
+    /// The tasks that it refers to.
+    pub fn reference_task_ids(&self) -> &[TaskId] {
+        &self.reference_task_ids
+    }
+
+    /// The caller that sent it, if its role does not tell that a caller did: a message with the role of an agent, from
+    /// a caller.
+    pub fn author(&self) -> Option<&PrincipalId> {
+        self.author.as_ref()
+    }
+
+    /// Returns true if the agent that serves the task wrote it. A message from a caller may have the role of an agent
+    /// too.
+    pub fn is_agent_output(&self) -> bool {
+        self.role == Role::Agent && self.author.is_none()
+    }
+
+    /// The fields that ACP callers added.
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
@@ -218,7 +282,12 @@ impl Serialize for Message {
         serialize_some(&mut map, "contextId", self.context_id.as_ref())?;
         serialize_some(&mut map, "taskId", self.task_id.as_ref())?;
         serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
-        self.extra.write(&mut map)?;
+        let extensions = Some(&self.extensions).filter(|uris| !uris.is_empty());
+        serialize_some(&mut map, "extensions", extensions)?;
+        let references = Some(&self.reference_task_ids).filter(|ids| !ids.is_empty());
+        serialize_some(&mut map, "referenceTaskIds", references)?;
+        serialize_some(&mut map, "author", self.author.as_ref())?;
+        serialize_some(&mut map, "extra", self.extra.non_empty())?;
         map.end()
     }
 }
@@ -242,7 +311,11 @@ impl<'de> Deserialize<'de> for Message {
                 let mut context_id = FieldSlot::new("contextId");
                 let mut task_id = FieldSlot::new("taskId");
                 let mut metadata = FieldSlot::new("metadata");
-                let mut extra = ExtraFields::default();
+                let mut extensions = FieldSlot::new("extensions");
+                let mut reference_task_ids = FieldSlot::new("referenceTaskIds");
+                let mut author = FieldSlot::new("author");
+                let mut extra = FieldSlot::<ExtraFields>::new("extra");
+                let mut unknown = ExtraFields::default();
                 while let Some(FieldName(name)) = map.next_key()? {
                     match &*name {
                         "role" => role.fill(&mut map)?,
@@ -253,11 +326,18 @@ impl<'de> Deserialize<'de> for Message {
                         "contextId" => context_id.fill(&mut map)?,
                         "taskId" => task_id.fill(&mut map)?,
                         "metadata" => metadata.fill(&mut map)?,
-                        other => extra.read_field(other, &mut map)?,
+                        "extensions" => extensions.fill(&mut map)?,
+                        "referenceTaskIds" => reference_task_ids.fill(&mut map)?,
+                        "author" => author.fill(&mut map)?,
+                        "extra" => extra.fill(&mut map)?,
+                        // Programs may give them without `extra`.
+                        other => unknown.read_field(other, &mut map)?,
                     }
                 }
                 let message =
                     Message::new(role.required()?, parts.required()?).map_err(A::Error::custom)?;
+                let mut extra = extra.optional().unwrap_or_default();
+                extra.append(unknown);
                 Ok(Message {
                     timestamp: timestamp.optional(),
                     agent_id: agent_id.optional(),
@@ -265,6 +345,9 @@ impl<'de> Deserialize<'de> for Message {
                     context_id: context_id.optional(),
                     task_id: task_id.optional(),
                     metadata: metadata.optional(),
+                    extensions: extensions.optional().unwrap_or_default(),
+                    reference_task_ids: reference_task_ids.optional().unwrap_or_default(),
+                    author: author.optional(),
                     extra,
                     ..message
                 })

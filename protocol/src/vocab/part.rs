@@ -1,7 +1,7 @@
 //! Parts of messages and artifacts.
 
 use super::extra_fields::{ExtraFields, FieldName, FieldSlot, serialize_some};
-use super::json::VerbatimJson;
+use super::json::{Metadata, VerbatimJson};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -58,12 +58,12 @@ pub enum Encoding {
 
 /// A piece of a message or artifact: text, data or a file.
 ///
-/// Unknown fields survive a round trip, including their values and order.
+/// Extra fields survive a round trip, including their values and order.
 ///
 /// ```
 /// use interzone_protocol::vocab::Part;
 ///
-/// let sent = r#"{"type":"ImagePart","content":"aGk=","encoding":"base64","width":640}"#;
+/// let sent = r#"{"type":"ImagePart","content":"aGk=","encoding":"base64","extra":{"width":640}}"#;
 /// let part: Part = serde_json::from_str(sent)?;
 /// assert_eq!(serde_json::to_string(&part)?, sent);
 /// assert_eq!(Part::text("hello").as_text().as_deref(), Some("hello"));
@@ -78,6 +78,8 @@ pub struct Part {
     filename: Option<String>,
     size: Option<u64>,
     encoding: Option<Encoding>,
+    url: Option<String>,
+    metadata: Option<Metadata>,
     extra: ExtraFields,
 }
 
@@ -91,6 +93,8 @@ impl Part {
             filename: None,
             size: None,
             encoding: None,
+            url: None,
+            metadata: None,
             extra: ExtraFields::default(),
         }
     }
@@ -174,6 +178,8 @@ impl Part {
             filename: self.filename.clone(),
             size: self.size,
             encoding: self.encoding,
+            url: self.url.clone(),
+            metadata: self.metadata.clone(),
             extra: self.extra.clone(),
         }
     }
@@ -203,6 +209,27 @@ impl Part {
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
+        self
+    }
+
+    /// Sets the URL from which the content can be fetched.
+    #[must_use]
+    pub fn with_url(mut self, url: impl Into<String>) -> Self {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// Sets the metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Replaces the extra fields.
+    #[must_use]
+    pub(crate) fn with_extra_fields(mut self, extra: ExtraFields) -> Self {
+        self.extra = extra;
         self
     }
 
@@ -271,7 +298,17 @@ impl Part {
         self.encoding
     }
 
-    /// The unknown fields.
+    /// The URL from which the content can be fetched.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// The metadata.
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// The fields that ACP callers added.
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
@@ -290,7 +327,9 @@ impl Serialize for Part {
         serialize_some(&mut map, "filename", self.filename.as_ref())?;
         serialize_some(&mut map, "size", self.size.as_ref())?;
         serialize_some(&mut map, "encoding", self.encoding.as_ref())?;
-        self.extra.write(&mut map)?;
+        serialize_some(&mut map, "url", self.url.as_ref())?;
+        serialize_some(&mut map, "metadata", self.metadata.as_ref())?;
+        serialize_some(&mut map, "extra", self.extra.non_empty())?;
         map.end()
     }
 }
@@ -312,7 +351,10 @@ impl<'de> Deserialize<'de> for Part {
                 let mut filename = FieldSlot::new("filename");
                 let mut size = FieldSlot::new("size");
                 let mut encoding = FieldSlot::new("encoding");
-                let mut extra = ExtraFields::default();
+                let mut url = FieldSlot::new("url");
+                let mut metadata = FieldSlot::new("metadata");
+                let mut extra = FieldSlot::<ExtraFields>::new("extra");
+                let mut unknown = ExtraFields::default();
                 while let Some(FieldName(name)) = map.next_key()? {
                     match &*name {
                         "type" => kind.fill(&mut map)?,
@@ -321,9 +363,15 @@ impl<'de> Deserialize<'de> for Part {
                         "filename" => filename.fill(&mut map)?,
                         "size" => size.fill(&mut map)?,
                         "encoding" => encoding.fill(&mut map)?,
-                        other => extra.read_field(other, &mut map)?,
+                        "url" => url.fill(&mut map)?,
+                        "metadata" => metadata.fill(&mut map)?,
+                        "extra" => extra.fill(&mut map)?,
+                        // Programs may give them without `extra`.
+                        other => unknown.read_field(other, &mut map)?,
                     }
                 }
+                let mut extra = extra.optional().unwrap_or_default();
+                extra.append(unknown);
                 Ok(Part {
                     kind: kind.required()?,
                     content: content.optional().filter(|content| !content.is_null()),
@@ -331,6 +379,8 @@ impl<'de> Deserialize<'de> for Part {
                     filename: filename.optional(),
                     size: size.optional(),
                     encoding: encoding.optional(),
+                    url: url.optional(),
+                    metadata: metadata.optional(),
                     extra,
                 })
             }

@@ -24,10 +24,19 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields with names that none of our types defines.
-fn unknown_fields() -> impl Strategy<Value = serde_json::Map<String, Value>> {
+/// Extra fields, with names that none of our types defines.
+fn extra_fields() -> impl Strategy<Value = serde_json::Map<String, Value>> {
     prop::collection::btree_map("x-.{0,8}", any_json(), 0..4)
         .prop_map(|map| map.into_iter().collect())
+}
+
+/// An object with these extra fields only.
+fn with_extra(extra: serde_json::Map<String, Value>) -> serde_json::Map<String, Value> {
+    let mut members = serde_json::Map::new();
+    if !extra.is_empty() {
+        members.insert("extra".into(), extra.into());
+    }
+    members
 }
 
 fn any_part() -> impl Strategy<Value = Value> {
@@ -42,10 +51,13 @@ fn any_part() -> impl Strategy<Value = Value> {
         kind,
         any_json(),
         prop::option::of(any::<u64>()),
-        unknown_fields(),
+        prop::option::of(extra_fields()),
+        extra_fields(),
     )
-        .prop_map(|(kind, content, size, mut members)| {
+        .prop_map(|(kind, content, size, metadata, extra)| {
+            let mut members = with_extra(extra);
             members.insert("type".into(), kind.into());
+            members.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata.into())));
             if !content.is_null() {
                 members.insert("content".into(), content);
             }
@@ -69,9 +81,10 @@ proptest! {
     #[test]
     fn message_round_trips(
         parts in prop::collection::vec(any_part(), 1..4),
-        metadata in prop::option::of(unknown_fields()),
-        mut members in unknown_fields(),
+        metadata in prop::option::of(extra_fields()),
+        extra in extra_fields(),
     ) {
+        let mut members = with_extra(extra);
         members.insert("role".into(), "user".into());
         members.insert("parts".into(), parts.into());
         members.extend(metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
@@ -83,8 +96,9 @@ proptest! {
     fn artifact_round_trips(
         parts in prop::collection::vec(any_part(), 0..3),
         name in ".{0,20}",
-        mut members in unknown_fields(),
+        extra in extra_fields(),
     ) {
+        let mut members = with_extra(extra);
         members.insert("artifactId".into(), "a-1".into());
         members.insert("name".into(), name.into());
         members.insert("parts".into(), parts.into());
@@ -104,7 +118,7 @@ proptest! {
 fn part_keeps_number_digits_and_field_order() {
     let sent = concat!(
         r#"{"type":"DataPart","content":{"z":1.00,"a":1e400,"m":12345678901234567890123},"#,
-        r#""zeta":-0,"alpha":0.10}"#
+        r#""extra":{"zeta":-0,"alpha":0.10}}"#
     );
     let part: Part = serde_json::from_str(sent).unwrap();
     assert_eq!(serde_json::to_string(&part).unwrap(), sent);
@@ -180,8 +194,43 @@ fn with_extra_cannot_override_known_fields() {
         .with_extra("width", VerbatimJson::from_value(&2).unwrap());
     assert_eq!(
         serde_json::to_string(&part).unwrap(),
-        r#"{"type":"TextPart","content":"hi","width":2}"#
+        r#"{"type":"TextPart","content":"hi","extra":{"width":2}}"#
     );
+}
+
+#[test]
+fn members_of_all_dialects_round_trip() {
+    let message = concat!(
+        r#"{"role":"agent","parts":[{"type":"FilePart","mimeType":"image/png","filename":"a.png","#,
+        r#""url":"https://a/b","metadata":{"z":1.00},"extra":{"metadata":7,"url":false}}],"#,
+        r#""messageId":"m","contextId":"c","taskId":"t","metadata":{"a":1},"extensions":["urn:x"],"#,
+        r#""referenceTaskIds":["t1","t2"],"author":"client","extra":{"extensions":1}}"#
+    );
+    let read: Message = serde_json::from_str(message).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), message);
+    let artifact =
+        r#"{"artifactId":"a","name":"n","parts":[],"extensions":["urn:x"],"extra":{"x":1}}"#;
+    let read: Artifact = serde_json::from_str(artifact).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), artifact);
+}
+
+#[test]
+fn unknown_members_are_read_as_extra_fields() {
+    let part: Part =
+        serde_json::from_str(r#"{"type":"TextPart","width":1,"extra":{"alt":"x"}}"#).unwrap();
+    assert_eq!(
+        serde_json::to_string(&part).unwrap(),
+        r#"{"type":"TextPart","extra":{"alt":"x","width":1}}"#
+    );
+}
+
+#[test]
+fn agent_role_of_caller_is_no_agent_output() {
+    let client = PrincipalId::new("client").unwrap();
+    assert!(Message::agent_text("x").is_agent_output());
+    let sent = Message::agent_text("x").with_author(Some(client));
+    assert!(!sent.is_agent_output());
+    assert!(!Message::user_text("x").is_agent_output());
 }
 
 #[test]

@@ -97,11 +97,12 @@ pub(super) fn op_steps<'a>(
         Op::CreateStream(stream) => vec![write_stream(stream, CREATE_STREAM)?],
         Op::UpdateStream(stream) => vec![write_stream(stream, UPDATE_STREAM)?],
         Op::AppendEvent(event) => vec![checked_step(
-            "INSERT INTO events (subject, seq, at, body) VALUES ($1, $2, $3, $4)
+            "INSERT INTO events (subject, seq, generation, at, body) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT DO NOTHING",
             params![
                 event.subject.key(),
                 int_to_column(event.seq),
+                event.generation.map(int_to_column),
                 at,
                 to_json_text(&event.body)?
             ],
@@ -233,15 +234,16 @@ fn claim_key(claim: &IdempotencyClaim, at: Timestamp, clock: PostgresClock) -> C
 
 const CREATE_TASK: &str = "
     INSERT INTO tasks (id, context_id, owner, agent, state, priority, metadata, status_message,
-        created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+        created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count,
+        status_at, generation, is_direct)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
     ON CONFLICT DO NOTHING";
 
 const UPDATE_TASK: &str = "
     UPDATE tasks SET context_id = $2, owner = $3, agent = $4, state = $5, priority = $6,
         metadata = $7, status_message = $8, created_at = $9, updated_at = $10, finished_at = $11,
         revision = $12, seq = $13, message_count = $14, artifact_count = $15, push_count = $16,
-        is_log_purged = false
+        status_at = $17, generation = $18, is_direct = $19, is_log_purged = false
     WHERE id = $1 AND revision = $12::bigint - 1";
 
 fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<CheckedStep<'a>, StoreError> {
@@ -263,6 +265,9 @@ fn write_task<'a>(task: &'a Task, sql: &'static str) -> Result<CheckedStep<'a>, 
         i64::from(task.message_count),
         i64::from(task.artifact_count),
         i64::from(task.push_count),
+        task.status_at.as_millis(),
+        int_to_column(task.generation),
+        task.is_direct,
     ];
     Ok(checked_step(sql, params, OnZeroRows::Conflict))
 }
@@ -329,17 +334,23 @@ fn enqueue(entry: &OutboxEntry, at: Timestamp, clock: PostgresClock) -> CheckedS
 
 fn put_push(push: &PushSubscription) -> Result<CheckedStep<'_>, StoreError> {
     Ok(checked_step(
-        "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, target, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
+        "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, format, target, secrets,
+             created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, channel = excluded.channel,
-             events = excluded.events, target = excluded.target, created_at = excluded.created_at",
+             events = excluded.events, format = excluded.format,
+             target = excluded.target, secrets = excluded.secrets, created_at = excluded.created_at",
         params![
             push.task_id.as_str(),
             push.id.as_str(),
             push.owner.as_str(),
             text_encoding::escape_nul(&push.channel),
             to_json_text(&push.events)?,
+            text_encoding::escape_nul(&push.format),
             push.target.as_str(),
+            push.secrets
+                .as_ref()
+                .map(|sealed| text_encoding::escape_nul(sealed.as_str())),
             push.created_at.as_millis(),
         ],
         OnZeroRows::Ignore,

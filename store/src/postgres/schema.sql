@@ -21,21 +21,24 @@ CREATE TABLE tasks (
     metadata       text,                      -- JSON object from the caller
     status_message text,                      -- message that accompanies the state, as in `messages.body`
     created_at     bigint NOT NULL,
+    status_at      bigint NOT NULL,           -- time of the last change of `state`; the order of lists
     updated_at     bigint NOT NULL,
     finished_at    bigint,
     revision       bigint NOT NULL,           -- optimistic concurrency: incremented by every change
     seq            bigint NOT NULL,           -- sequence number of its last event
+    generation     bigint NOT NULL,           -- the greatest `events.generation`
+    is_direct      boolean NOT NULL,          -- its last message is a complete answer to the first
     message_count  bigint NOT NULL,
     artifact_count bigint NOT NULL,
     push_count     bigint NOT NULL,           -- number of push subscriptions
     is_log_purged  boolean NOT NULL DEFAULT false -- retention has removed its events
 ) WITH (fillfactor = 85);
-CREATE INDEX tasks_by_update ON tasks (updated_at DESC, id DESC);
-CREATE INDEX tasks_by_owner ON tasks (owner, updated_at DESC, id DESC);
-CREATE INDEX tasks_by_context ON tasks (context_id, updated_at DESC, id DESC);
-CREATE INDEX tasks_active ON tasks (updated_at DESC, id DESC)
+CREATE INDEX tasks_by_status_time ON tasks (status_at DESC, id DESC);
+CREATE INDEX tasks_by_owner ON tasks (owner, status_at DESC, id DESC);
+CREATE INDEX tasks_by_context ON tasks (context_id, status_at DESC, id DESC);
+CREATE INDEX tasks_active ON tasks (status_at DESC, id DESC)
     WHERE state IN ('submitted', 'working', 'input_required', 'auth_required');
-CREATE INDEX tasks_active_by_owner ON tasks (owner, updated_at DESC, id DESC)
+CREATE INDEX tasks_active_by_owner ON tasks (owner, status_at DESC, id DESC)
     WHERE state IN ('submitted', 'working', 'input_required', 'auth_required');
 CREATE INDEX tasks_with_log ON tasks (finished_at) WHERE finished_at IS NOT NULL AND NOT is_log_purged;
 CREATE INDEX tasks_without_log ON tasks (finished_at) WHERE finished_at IS NOT NULL AND is_log_purged;
@@ -65,7 +68,9 @@ CREATE TABLE push_subscriptions (
     owner      text COLLATE "C" NOT NULL,
     channel    text NOT NULL, -- outbox channel
     events     text NOT NULL, -- JSON array of event names; empty for all
+    format     text NOT NULL, -- format of the deliveries: acp, a2a-0.3, a2a-1.0, stream
     target     text NOT NULL, -- JSON, interpreted by the channel
+    secrets    text,          -- token and credentials for the destination, encrypted
     created_at bigint NOT NULL,
     PRIMARY KEY (task_id, id)
 );
@@ -89,10 +94,11 @@ CREATE INDEX streams_without_log ON streams (closed_at) WHERE closed_at IS NOT N
 
 -- Event log of every task and stream.
 CREATE TABLE events (
-    subject text COLLATE "C" NOT NULL, -- t/ and the id of a task, or s/ and the id of a stream
-    seq     bigint NOT NULL,           -- from one, without gaps
-    at      bigint NOT NULL,
-    body    text NOT NULL,             -- {"name of the event": {…}}
+    subject    text COLLATE "C" NOT NULL, -- t/ and the id of a task, or s/ and the id of a stream
+    seq        bigint NOT NULL,           -- from one, without gaps
+    generation bigint,                    -- number among the events that report progress of a task; null for others
+    at         bigint NOT NULL,
+    body       text NOT NULL,             -- {"name of the event": {…}}
     PRIMARY KEY (subject, seq)
 );
 

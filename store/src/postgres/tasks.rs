@@ -12,8 +12,8 @@ use crate::codec::{
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, StreamStore, TaskRead, TaskStore};
 use interzone_hub::{
-    BlobContent, BlobId, Event, Offloaded, PushSubscription, Stream, StreamQuery, Subject, Task,
-    TaskQuery, TaskSnapshot,
+    BlobContent, BlobId, Event, Offloaded, PushSubscription, SealedSecrets, Stream, StreamQuery,
+    Subject, Task, TaskQuery, TaskSnapshot,
 };
 use interzone_protocol::vocab::{
     Artifact, Message, StreamId, StreamState, TaskId, TaskState, Timestamp,
@@ -26,7 +26,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 const TASK_COLUMNS: &str = "id, context_id, owner, agent, state, priority, metadata, status_message, \
-    created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count";
+    created_at, updated_at, finished_at, revision, seq, message_count, artifact_count, push_count, \
+    status_at, generation, is_direct";
 
 macro_rules! stream_columns {
     () => {
@@ -74,8 +75,8 @@ impl TaskStore for PostgresStore {
         let params: [&(dyn ToSql + Sync); 4] = [&id.as_str(), &latest, &artifacts, &max_bytes];
         let rows = self.tx_runner.query(&sql, &params).await?;
         let read_snapshot = |row: &Row| {
-            let (Some(messages), Some(artifacts)) = (row.get(16), row.get(17)) else {
-                return Ok(TaskRead::TooLarge(int_from_column("a task", row.get(18))?));
+            let (Some(messages), Some(artifacts)) = (row.get(19), row.get(20)) else {
+                return Ok(TaskRead::TooLarge(int_from_column("a task", row.get(21))?));
             };
             Ok(TaskRead::Task(Arc::new(TaskSnapshot {
                 task: read_task_row(row)?,
@@ -116,13 +117,13 @@ impl TaskStore for PostgresStore {
     async fn tasks(&self, query: &TaskQuery) -> Result<Vec<Task>, StoreError> {
         let mut filter = TaskFilter::from_query(query);
         if let Some(after) = &query.after {
-            let at = filter.bind(after.updated_at.as_millis());
+            let at = filter.bind(after.status_at.as_millis());
             let id = filter.bind(after.id.as_str());
-            filter.and(format!("(updated_at, id) < ({at}, {id})"));
+            filter.and(format!("(status_at, id) < ({at}, {id})"));
         }
         let limit_param = filter.bind(limit_param(query.limit));
         let sql = format!(
-            "SELECT {TASK_COLUMNS} FROM tasks {} ORDER BY updated_at DESC, id DESC LIMIT {limit_param}",
+            "SELECT {TASK_COLUMNS} FROM tasks {} ORDER BY status_at DESC, id DESC LIMIT {limit_param}",
             filter.conditions
         );
         let rows = self.tx_runner.query(&sql, &filter.params()).await?;
@@ -143,7 +144,7 @@ impl TaskStore for PostgresStore {
         after: u64,
         max_events: usize,
     ) -> Result<Vec<Event>, StoreError> {
-        let sql = "SELECT seq, at, body FROM events WHERE subject = $1 AND seq > $2
+        let sql = "SELECT seq, at, body, generation FROM events WHERE subject = $1 AND seq > $2
                    ORDER BY seq LIMIT $3";
         let params: [&(dyn ToSql + Sync); 3] = [
             &subject.key(),
@@ -158,13 +159,17 @@ impl TaskStore for PostgresStore {
                     seq: int_from_column("an event", row.get(0))?,
                     at: timestamp_from_column(row.get(1)),
                     body: from_json_text("an event", row.get(2))?,
+                    generation: row
+                        .get::<_, Option<i64>>(3)
+                        .map(|number| int_from_column("an event", number))
+                        .transpose()?,
                 })
             })
             .collect()
     }
 
     async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>, StoreError> {
-        let sql = "SELECT task_id, id, owner, channel, events, target, created_at
+        let sql = "SELECT task_id, id, owner, channel, events, target, created_at, format, secrets
                    FROM push_subscriptions WHERE task_id = $1 ORDER BY created_at, number";
         let rows = self.tx_runner.query(sql, &[&id.as_str()]).await?;
         rows.iter().map(read_push).collect()
@@ -312,9 +317,9 @@ impl<'a> TaskFilter<'a> {
                 "state IN ('submitted', 'working', 'input_required', 'auth_required')".to_owned(),
             );
         }
-        if let Some(since) = query.updated_since {
+        if let Some(since) = query.status_since {
             let placeholder = filter.bind(since.as_millis());
-            filter.and(format!("updated_at >= {placeholder}"));
+            filter.and(format!("status_at >= {placeholder}"));
         }
         filter
     }
@@ -360,6 +365,9 @@ fn read_task_row(row: &Row) -> Result<Task, StoreError> {
         message_count: int_from_column("a task", row.get(13))?,
         artifact_count: int_from_column("a task", row.get(14))?,
         push_count: int_from_column("a task", row.get(15))?,
+        status_at: timestamp_from_column(row.get(16)),
+        generation: int_from_column("a task", row.get(17))?,
+        is_direct: row.get(18),
     })
 }
 
@@ -377,6 +385,10 @@ fn read_push(row: &Row) -> Result<PushSubscription, StoreError> {
         events: from_json_text("a push", row.get(4))?,
         target: parse_raw_json("a push", row.get(5))?,
         created_at: timestamp_from_column(row.get(6)),
+        format: text_encoding::unescape_nul(row.get(7)),
+        secrets: row
+            .get::<_, Option<&str>>(8)
+            .map(|sealed| SealedSecrets::new(text_encoding::unescape_nul(sealed))),
     })
 }
 

@@ -4,8 +4,8 @@ use super::commit::PreparedStep;
 use super::error::SqliteResult;
 use super::write_job::WriteSession;
 use super::{blobs, conversations, events, outbox, streams, tasks, topics, work_queue};
-use interzone_hub::PushSubscription;
 use interzone_hub::ports::{IdempotencyClaim, Op, StoreError};
+use interzone_hub::{PushSubscription, SealedSecrets};
 use interzone_protocol::vocab::Timestamp;
 use rusqlite::params;
 
@@ -123,10 +123,11 @@ fn put_push(
     push: &PushSubscription,
     events: Option<&str>,
 ) -> SqliteResult<()> {
-    let sql = "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, target, created_at) \
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+    let sql = "INSERT INTO push_subscriptions (task_id, id, owner, channel, events, format, target, \
+        secrets, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
         ON CONFLICT (task_id, id) DO UPDATE SET owner = excluded.owner, \
-        channel = excluded.channel, events = excluded.events, target = excluded.target, \
+        channel = excluded.channel, events = excluded.events, format = excluded.format, \
+        target = excluded.target, secrets = excluded.secrets, \
         created_at = excluded.created_at";
     let values = params![
         push.task_id.as_str(),
@@ -134,7 +135,9 @@ fn put_push(
         push.owner.as_str(),
         push.channel,
         events,
+        push.format,
         push.target.as_str(),
+        push.secrets.as_ref().map(SealedSecrets::as_str),
         push.created_at.as_millis()
     ];
     require_changed(session.run(sql, values)?)

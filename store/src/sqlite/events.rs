@@ -17,10 +17,11 @@ pub(super) fn append(
     event: &EventRow,
     step: &PreparedStep,
 ) -> SqliteResult<()> {
-    let sql = "INSERT INTO events (subject, seq, at, body) VALUES (?1, ?2, ?3, ?4)";
+    let sql = "INSERT INTO events (subject, seq, generation, at, body) VALUES (?1, ?2, ?3, ?4, ?5)";
     let values = params![
         step.subject,
         int_to_column(event.seq),
+        event.generation.map(int_to_column),
         at.as_millis(),
         step.text
     ];
@@ -39,7 +40,7 @@ pub(super) fn read(
     after: u64,
     limit: usize,
 ) -> SqliteResult<Vec<Event>> {
-    let sql = "SELECT seq, at, body FROM events INDEXED BY sqlite_autoindex_events_1 \
+    let sql = "SELECT seq, at, body, generation FROM events INDEXED BY sqlite_autoindex_events_1 \
         WHERE subject = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     let values = params![
         subject.key(),
@@ -52,6 +53,10 @@ pub(super) fn read(
             seq: int_from_column("event", row.get(0)?)?,
             at: timestamp_from_column(row.get(1)?),
             body: from_json_text("event", text(row, 2)?)?,
+            generation: row
+                .get::<_, Option<i64>>(3)?
+                .map(|number| int_from_column("event", number))
+                .transpose()?,
         })
     })
 }

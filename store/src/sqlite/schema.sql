@@ -28,10 +28,13 @@ CREATE TABLE tasks (
     state          TEXT NOT NULL,
     priority       TEXT NOT NULL,
     created_at     INTEGER NOT NULL,
+    status_at      INTEGER NOT NULL, -- time of the last change of `state`; the order of lists
     updated_at     INTEGER NOT NULL,
     finished_at    INTEGER,
     revision       INTEGER NOT NULL, -- optimistic concurrency: incremented by every change
     seq            INTEGER NOT NULL, -- sequence number of its last event
+    generation     INTEGER NOT NULL, -- the greatest `events.generation`
+    is_direct      INTEGER NOT NULL, -- its last message is a complete answer to the first
     message_count  INTEGER NOT NULL,
     artifact_count INTEGER NOT NULL,
     push_count     INTEGER NOT NULL, -- number of push subscriptions
@@ -53,8 +56,8 @@ CREATE TABLE tasks (
 ) STRICT;
 -- A list is merged from one range per state, so that one index serves lists with and without a state, and neither
 -- skips tasks of other states.
-CREATE INDEX tasks_by_owner ON tasks (owner, state, updated_at, id);
-CREATE INDEX tasks_by_state ON tasks (state, updated_at, id, agent);
+CREATE INDEX tasks_by_owner ON tasks (owner, state, status_at, id);
+CREATE INDEX tasks_by_state ON tasks (state, status_at, id, agent);
 -- The first task of a conversation is found by its own id.
 CREATE INDEX tasks_by_context ON tasks (context_id) WHERE context_id <> id;
 CREATE INDEX tasks_finished ON tasks (is_log_purged, finished_at) WHERE finished_at IS NOT NULL;
@@ -87,7 +90,9 @@ CREATE TABLE push_subscriptions (
     owner      TEXT NOT NULL,
     channel    TEXT NOT NULL, -- outbox channel
     events     TEXT NOT NULL, -- JSON array of event names; empty for all
+    format     TEXT NOT NULL, -- format of the deliveries: acp, a2a-0.3, a2a-1.0, stream
     target     TEXT NOT NULL, -- JSON, interpreted by the channel
+    secrets    TEXT,          -- token and credentials for the destination, encrypted
     created_at INTEGER NOT NULL,
     UNIQUE (task_id, id)
 ) STRICT;
@@ -110,11 +115,12 @@ CREATE INDEX streams_closed ON streams (is_log_purged, closed_at) WHERE closed_a
 
 -- Event log of every task and stream.
 CREATE TABLE events (
-    number  INTEGER PRIMARY KEY,
-    subject TEXT NOT NULL,    -- t/ and the id of a task, or s/ and the id of a stream
-    seq     INTEGER NOT NULL, -- from one, without gaps
-    at      INTEGER NOT NULL,
-    body    TEXT NOT NULL,    -- {"name of the event": {…}}
+    number     INTEGER PRIMARY KEY,
+    subject    TEXT NOT NULL,    -- t/ and the id of a task, or s/ and the id of a stream
+    seq        INTEGER NOT NULL, -- from one, without gaps
+    generation INTEGER,          -- number among the events that report progress of a task; null for others
+    at         INTEGER NOT NULL,
+    body       TEXT NOT NULL,    -- {"name of the event": {…}}
     UNIQUE (subject, seq)
 ) STRICT;
 
@@ -139,7 +145,7 @@ CREATE TABLE blob_refs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_refs_by_blob ON blob_refs (blob_id);
 
--- Idempotency keys, with the id that the first call created.
+-- Idempotency keys, with the result of the first call.
 CREATE TABLE idempotency_keys (
     key        TEXT PRIMARY KEY,
     value      TEXT NOT NULL,

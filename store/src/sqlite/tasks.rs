@@ -15,7 +15,8 @@ use crate::codec::{
 use async_trait::async_trait;
 use interzone_hub::ports::{Commit, StoreError, TaskRead, TaskStore};
 use interzone_hub::{
-    BlobContent, BlobId, Event, Offloaded, PushSubscription, Subject, Task, TaskQuery,
+    BlobContent, BlobId, Event, Offloaded, PushSubscription, SealedSecrets, Subject, Task,
+    TaskQuery,
 };
 use interzone_protocol::vocab::{
     Artifact, Message, Metadata, Priority, TaskId, TaskState, Timestamp,
@@ -34,7 +35,8 @@ use snapshot::TextBudget;
 macro_rules! task_columns {
     () => {
         "id, context_id, owner, agent, state, priority, created_at, updated_at, finished_at, \
-         revision, seq, message_count, artifact_count, push_count, metadata, status_message"
+         revision, seq, message_count, artifact_count, push_count, metadata, status_message, \
+         status_at, generation, is_direct"
     };
 }
 use task_columns;
@@ -136,7 +138,8 @@ impl TaskStore for SqliteStore {
     async fn push_subscriptions(&self, id: &TaskId) -> Result<Vec<PushSubscription>, StoreError> {
         let id = id.clone();
         self.read(move |connection| {
-            let sql = "SELECT id, owner, channel, events, target, created_at FROM push_subscriptions \
+            let sql = "SELECT id, owner, channel, events, target, created_at, format, secrets \
+                FROM push_subscriptions \
                 WHERE task_id = ?1 ORDER BY created_at, number";
             all(connection, sql, [id.as_str()], |row| {
                 Ok(PushSubscription {
@@ -147,6 +150,8 @@ impl TaskStore for SqliteStore {
                     events: from_json_text("push", text(row, 3)?)?,
                     target: from_json_text("push", text(row, 4)?)?,
                     created_at: timestamp_from_column(row.get(5)?),
+                    format: row.get(6)?,
+                    secrets: optional_text(row, 7)?.map(SealedSecrets::new),
                 })
             })
         })
@@ -209,6 +214,9 @@ fn read_task_row(row: &Row<'_>) -> SqliteResult<Task> {
         push_count: int_from_column("task", row.get(13)?)?,
         metadata: from_optional_json_text("task", optional_text(row, 14)?)?,
         status_message: from_optional_json_text("task", optional_text(row, 15)?)?,
+        status_at: timestamp_from_column(row.get(16)?),
+        generation: int_from_column("task", row.get(17)?)?,
+        is_direct: row.get(18)?,
     })
 }
 
@@ -221,7 +229,8 @@ pub(super) fn create(
     let sql = concat!(
         "INSERT INTO tasks (",
         task_columns!(),
-        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+         ?17, ?18, ?19)"
     );
     require_changed(write_task(session, sql, task, status)?)
 }
@@ -237,7 +246,8 @@ pub(super) fn update(
         () => {
             "agent = ?4, state = ?5, priority = ?6, updated_at = ?8, finished_at = ?9, \
              revision = ?10, seq = ?11, message_count = ?12, artifact_count = ?13, push_count = ?14, \
-             metadata = ?15, status_message = ?16, is_log_purged = 0"
+             metadata = ?15, status_message = ?16, status_at = ?17, generation = ?18, is_direct = ?19, \
+             is_log_purged = 0"
         };
     }
     let update_mutable = concat!(
@@ -287,6 +297,9 @@ fn bind_task(statement: &mut Statement<'_>, task: &Task, status: Option<&str>) -
         task.push_count,
         task.metadata.as_ref().map(Metadata::as_str),
         status,
+        task.status_at.as_millis(),
+        int_to_column(task.generation),
+        task.is_direct,
     ];
     for (index, value) in (1..).zip(values) {
         statement.raw_bind_parameter(index, value)?;

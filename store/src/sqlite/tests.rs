@@ -69,10 +69,13 @@ pub(super) fn sample_task(id: &str) -> Task {
         metadata: None,
         status_message: None,
         created_at: timestamp(0),
+        status_at: timestamp(0),
         updated_at: timestamp(0),
         finished_at: None,
         revision: 1,
         seq: 1,
+        generation: 1,
+        is_direct: false,
         message_count: 1,
         artifact_count: 0,
         push_count: 0,
@@ -101,6 +104,7 @@ fn created_event(id: &str, seq: u64) -> Op {
     Op::AppendEvent(EventRow {
         subject: Subject::Task(TaskId::new(id).unwrap()),
         seq,
+        generation: None,
         body: EventBody::Created {
             message: user_message(id),
         },

@@ -104,10 +104,13 @@ pub(crate) fn task(id: &str) -> Task {
         metadata: None,
         status_message: None,
         created_at: time_at(0),
+        status_at: time_at(0),
         updated_at: time_at(0),
         finished_at: None,
         revision: 1,
         seq: 0,
+        generation: 0,
+        is_direct: false,
         message_count: 0,
         artifact_count: 0,
         push_count: 0,
@@ -189,6 +192,7 @@ pub(crate) fn event(subject: Subject, seq: u64) -> Op {
     Op::AppendEvent(EventRow {
         subject,
         seq,
+        generation: None,
         body: status(&format!("event {seq}")),
     })
 }
@@ -335,7 +339,9 @@ pub(crate) fn push(task: &str, id: &str) -> PushSubscription {
         owner: owner("owner"),
         channel: "web".to_owned(),
         events: vec!["state".to_owned()],
+        format: "acp".to_owned(),
         target: json(r#"{"url":"there"}"#),
+        secrets: None,
         created_at: time_at(0),
     }
 }
@@ -399,7 +405,7 @@ pub(crate) fn all_tasks() -> TaskQuery {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 100_000,
     }

@@ -40,6 +40,12 @@ async fn every_event_kind_is_read_back(on: Engine) {
         EventBody::Message {
             index: u32::MAX,
             message: user_message("more"),
+            direct: false,
+        },
+        EventBody::Message {
+            index: 0,
+            message: user_message("enough"),
+            direct: true,
         },
         EventBody::Artifact {
             artifact: Offloaded::offload(artifact).0,
@@ -74,9 +80,12 @@ async fn every_event_kind_is_read_back(on: Engine) {
         let mut expected = Vec::new();
         for (seq, body) in (1..).zip(&bodies) {
             let at = time_at(i64::try_from(seq).unwrap() * 10);
+            // Every other event has none.
+            let generation = (seq % 2 == 1).then_some(seq / 2 + 1);
             let row = EventRow {
                 subject: subject.clone(),
                 seq,
+                generation,
                 body: body.clone(),
             };
             let ops = vec![Op::AppendEvent(row)];
@@ -84,6 +93,7 @@ async fn every_event_kind_is_read_back(on: Engine) {
             expected.push(Event {
                 subject: subject.clone(),
                 seq,
+                generation,
                 at,
                 body: body.clone(),
             });
@@ -124,6 +134,7 @@ async fn event_message_is_stored_independently_of_messages(on: Engine) {
         ops.push(Op::AppendEvent(EventRow {
             subject: task_subject(id),
             seq: 1,
+            generation: None,
             body: EventBody::Created {
                 message: event_message.clone(),
             },
@@ -223,6 +234,7 @@ async fn write(store: Arc<dyn Store>, id: &str, name: u64) -> u64 {
             ops.push(Op::AppendEvent(EventRow {
                 subject: Subject::Task(id.clone()),
                 seq,
+                generation: None,
                 body: EventBody::Status {
                     text: format!("{name} wrote {seq}"),
                 },

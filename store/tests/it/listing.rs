@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 contract_tests!(
     task_filters_combine,
-    tasks_are_ordered_by_last_change_then_id,
+    tasks_are_ordered_by_last_state_change_then_id,
     task_ids_are_compared_bytewise,
     context_filter_includes_first_task,
     pages_cover_the_list,
@@ -31,7 +31,9 @@ async fn create_mixed_tasks(store: &dyn Store) -> Vec<Task> {
             agent: agent(&pick("agent", 3)),
             context_id: ContextId::new(pick("context", 5)).unwrap(),
             state,
-            updated_at: time_at(i64::try_from(number / 2).unwrap()),
+            status_at: time_at(i64::try_from(number / 2).unwrap()),
+            // Other changes do not count.
+            updated_at: time_at(100 - i64::try_from(number).unwrap()),
             ..task(&format!("t{number:02}"))
         });
     }
@@ -54,18 +56,18 @@ fn selects(query: &TaskQuery, task: &Task) -> bool {
         && (query.context_id.as_ref()).is_none_or(|context| *context == task.context_id)
         && (query.states.is_empty() || query.states.contains(&task.state))
         && query
-            .updated_since
-            .is_none_or(|since| task.updated_at >= since)
+            .status_since
+            .is_none_or(|since| task.status_at >= since)
 }
 
-/// Expected list: the latest change first, then the highest id.
+/// Expected list: the latest state change first, then the highest id.
 fn expected(query: &TaskQuery, tasks: &[Task]) -> Vec<Task> {
     let mut found: Vec<Task> = tasks
         .iter()
         .filter(|t| selects(query, t))
         .cloned()
         .collect();
-    found.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+    found.sort_by(|a, b| (b.status_at, &b.id).cmp(&(a.status_at, &a.id)));
     found
 }
 
@@ -98,7 +100,7 @@ async fn task_filters_combine(on: Engine) {
                             context_id: filter_value("context", within)
                                 .map(|id| ContextId::new(id).unwrap()),
                             states: states.to_vec(),
-                            updated_since: since,
+                            status_since: since,
                             ..all_tasks()
                         };
                         // One in three is enough to cover each pair of filters.
@@ -126,12 +128,12 @@ async fn task_filters_combine(on: Engine) {
 
 fn cursor_of(task: &Task) -> TaskCursor {
     TaskCursor {
-        updated_at: task.updated_at,
+        status_at: task.status_at,
         id: task.id.clone(),
     }
 }
 
-async fn tasks_are_ordered_by_last_change_then_id(on: Engine) {
+async fn tasks_are_ordered_by_last_state_change_then_id(on: Engine) {
     let store = on.node().await;
     let mut tasks = create_mixed_tasks(&*store).await;
     assert_eq!(
@@ -141,7 +143,7 @@ async fn tasks_are_ordered_by_last_change_then_id(on: Engine) {
     // A change moves a task to its new position, forward and backward.
     for (index, millis) in [(3, 100), (7, 100), (20, -100), (3, 0)] {
         tasks[index] = Task {
-            updated_at: time_at(millis),
+            status_at: time_at(millis),
             ..next_revision(&tasks[index])
         };
         let ops = vec![update(&tasks[index])];
@@ -174,7 +176,7 @@ async fn context_filter_includes_first_task(on: Engine) {
     let store = on.node().await;
     let within = |id: &str, context: &str, when: i64| Task {
         context_id: ContextId::new(context).unwrap(),
-        updated_at: time_at(when),
+        status_at: time_at(when),
         ..task(id)
     };
     let tasks = [
@@ -278,11 +280,11 @@ async fn unchanged_tasks_are_listed_once_while_others_move(on: Engine) {
             let index = (turn * 3 + offset) % moving.len();
             turn += 1;
             moving[index] = Task {
-                updated_at: time_at(1_000 + i64::try_from(turn).unwrap()),
+                status_at: time_at(1_000 + i64::try_from(turn).unwrap()),
                 ..next_revision(&moving[index])
             };
             let created = Task {
-                updated_at: time_at(5),
+                status_at: time_at(5),
                 ..task(&format!("new {turn}"))
             };
             let ops = vec![update(&moving[index]), create(&created)];
@@ -309,7 +311,7 @@ async fn unchanged_tasks_are_listed_once_during_writes(on: Engine) {
             for task in &mut tasks {
                 tick += 1;
                 *task = Task {
-                    updated_at: time_at(tick % 3),
+                    status_at: time_at(tick % 3),
                     ..next_revision(task)
                 };
                 let ops = vec![update(task)];

@@ -75,6 +75,8 @@ mod request_log;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
+mod schema_page;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod snapshot;

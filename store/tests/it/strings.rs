@@ -153,6 +153,7 @@ async fn text_with_nul_is_stored(on: Engine) {
         Op::AppendEvent(EventRow {
             subject: task_subject("t"),
             seq: 1,
+            generation: None,
             body: body.clone(),
         }),
     ];
@@ -178,6 +179,8 @@ async fn free_text_is_stored_in_every_field(on: Engine) {
         let push = PushSubscription {
             channel: text.clone(),
             events: vec![text.clone()],
+            format: text.clone(),
+            secrets: Some(interzone_hub::SealedSecrets::new(&text)),
             ..push(&id, &id)
         };
         let entry = OutboxEntry {
@@ -361,6 +364,7 @@ async fn huge_values_are_stored(on: Engine) {
         Op::AppendEvent(EventRow {
             subject: task_subject(&long),
             seq: 1,
+            generation: None,
             body: body.clone(),
         }),
         Op::Publish {

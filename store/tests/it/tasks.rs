@@ -6,7 +6,7 @@ use crate::builders::{
 };
 use crate::engine::Engine;
 use interzone_hub::ports::{Op, StoreError, TaskRead};
-use interzone_hub::{BlobId, Offloaded, PushSubscription, Subject, Task};
+use interzone_hub::{BlobId, Offloaded, PushSubscription, SealedSecrets, Subject, Task};
 use interzone_protocol::vocab::{
     Artifact, ArtifactId, ContextId, Message, Metadata, Part, Priority, Role, TaskState,
 };
@@ -37,10 +37,13 @@ fn full(id: &str, state: TaskState, priority: Priority) -> Task {
         metadata: Some(Metadata::new(json("{ \"b\" : 1.0,\n\"a\":[ ] , \"b\":2}")).unwrap()),
         status_message: Some(user_message("what do you mean?")),
         created_at: time_at(-5),
+        status_at: time_at(6),
         updated_at: time_at(7),
         finished_at: Some(time_at(9)),
         revision: 41,
         seq: 17,
+        generation: 12,
+        is_direct: true,
         message_count: 3,
         artifact_count: 2,
         push_count: 1,
@@ -198,7 +201,9 @@ async fn push_subscriptions_are_listed_oldest_first(on: Engine) {
     };
     let middle = PushSubscription {
         events: Vec::new(),
+        format: "a2a-1.0".to_owned(),
         target: json("null"),
+        secrets: Some(SealedSecrets::new("v1.sealed")),
         channel: "other".to_owned(),
         owner: owner("other-owner"),
         created_at: time_at(20),
@@ -218,7 +223,9 @@ async fn push_subscriptions_are_listed_oldest_first(on: Engine) {
 
     let other = PushSubscription {
         events: vec!["state".to_owned(), "message".to_owned()],
+        format: "a2a-0.3".to_owned(),
         target: json(r#"{"url":"elsewhere"}"#),
+        secrets: None,
         ..middle.clone()
     };
     store.commit(commit(vec![put_push(&other)])).await.unwrap();

@@ -24,8 +24,10 @@ macro_rules! on_both_engines {
 
 mod fetch_urls;
 mod inbox_outbox;
+mod progress;
 mod push_subscriptions;
 mod runs;
+mod sending;
 mod stream_answers;
 mod streams;
 mod tasks;

@@ -15,8 +15,8 @@ pub use token::{BotToken, InvalidBotToken};
 use super::api::Slack;
 use super::api::oauth::OauthApp;
 use super::ids::{AppId, BotId, TeamId, UserId};
-use super::vault::{TokenVault, VaultError};
 use file::FileToken;
+use interzone_edge::vault::{Vault, VaultError};
 use interzone_hub::Clock;
 use interzone_hub::ports::{RecordStore, StoreError};
 use interzone_protocol::vocab::Timestamp;
@@ -99,7 +99,7 @@ pub struct InstalledTokenOptions {
     /// The record store.
     pub records: Arc<dyn RecordStore>,
     /// Encrypts the tokens.
-    pub vault: TokenVault,
+    pub vault: Vault,
     /// App credentials, used to renew expiring tokens.
     pub app: Option<OauthApp>,
 }

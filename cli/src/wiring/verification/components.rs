@@ -6,6 +6,7 @@ use crate::config::{
 use crate::wiring::StartError;
 use interzone_delivery::DeliveryOptions;
 use interzone_edge::tls::TrustRoots;
+use interzone_edge::vault::Vault;
 use interzone_hub::SystemClock;
 use interzone_hub::ports::RecordStore;
 use interzone_verification::intake::QuestionRules;
@@ -18,7 +19,6 @@ use interzone_verification::slack::socket::SocketMode;
 use interzone_verification::slack::tokens::{
     BotToken, InstalledTokenOptions, SlackTokenOptions, SlackTokens,
 };
-use interzone_verification::slack::vault::TokenVault;
 use interzone_verification::workers::WorkerOptions;
 use interzone_verification::{GateOptions, Language, VerificationState};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) fn tokens(
         None => None,
         Some(install) => Some(InstalledTokenOptions {
             records,
-            vault: TokenVault::new(&install.token_key).map_err(StartError::TokenKey)?,
+            vault: Vault::new(&install.token_key).map_err(StartError::TokenKey)?,
             app: Some(oauth_app(install)),
         }),
     };

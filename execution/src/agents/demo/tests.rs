@@ -4,7 +4,7 @@ use super::*;
 use crate::agents::tests::{RecordedOutput, turn};
 use crate::files::{FileKind, FileReader, InputRules, test_fixtures};
 use base64::Engine;
-use interzone_protocol::vocab::{Part, PartKind, VerbatimJson};
+use interzone_protocol::vocab::{Part, PartKind, Role, VerbatimJson};
 
 fn demo() -> DemoAgent {
     let demo = DemoAgent::new(AgentId::new("demo").unwrap(), 4);

@@ -5,7 +5,7 @@ use super::attachments::{AttachmentBuilder, FileReadContext, PromptDelimiter, Sk
 use super::chat::{Chat, ChatRole, ContentBlock};
 use super::provider::ModelProvider;
 use interzone_hub::Turn;
-use interzone_protocol::vocab::{Message, PartKind, Role};
+use interzone_protocol::vocab::{Message, PartKind};
 
 /// Metadata field with the name of a message's author.
 const USER_FIELD: &str = "user";
@@ -78,11 +78,12 @@ fn system_prompt(turn: &Turn, options: &LlmOptions, delimiter: &PromptDelimiter)
     }
 }
 
-/// Maps a message's role. Callers may send system messages, but only the operator sets the system prompt.
+/// Maps a message's role. Callers may send messages of any role, but only the operator sets the system prompt, and
+/// only the agent speaks for itself.
 fn chat_role(message: &Message) -> ChatRole {
-    match message.role() {
-        Role::User | Role::System => ChatRole::User,
-        Role::Agent => ChatRole::Assistant,
+    match message.is_agent_output() {
+        true => ChatRole::Assistant,
+        false => ChatRole::User,
     }
 }
 

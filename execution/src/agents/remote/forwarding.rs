@@ -5,7 +5,7 @@ use interzone_client::Client;
 use interzone_edge::request_context::TraceParent;
 use interzone_edge::telemetry;
 use interzone_hub::Turn;
-use interzone_protocol::vocab::{AgentId, Message, Metadata, Role, VerbatimJson};
+use interzone_protocol::vocab::{AgentId, Message, Metadata, VerbatimJson};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -178,9 +178,7 @@ pub(super) fn attach_state(
 /// Finds the state attached to this agent's last question, and the index of the question in the history. A question
 /// waits for an answer only if no agent message follows it.
 pub(super) fn find_state(history: &[Message], agent: &AgentId) -> Option<(usize, RemoteTaskState)> {
-    let last = history
-        .iter()
-        .rposition(|message| message.role() == Role::Agent)?;
+    let last = history.iter().rposition(Message::is_agent_output)?;
     let metadata = history.get(last)?.metadata()?;
     let state = metadata.get::<QuestionMetadata>(METADATA_FIELD)?.remote;
     (state.agent == agent.as_str()).then_some((last, state))

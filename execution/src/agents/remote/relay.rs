@@ -93,11 +93,7 @@ pub(super) fn split_new_messages(
     from_thread: bool,
 ) -> (Vec<&Message>, &[Message]) {
     let history = &turn.history;
-    let last_agent_message = || {
-        history
-            .iter()
-            .rposition(|message| message.role() == Role::Agent)
-    };
+    let last_agent_message = || history.iter().rposition(Message::is_agent_output);
     let from = match question_index {
         Some(asked) => asked + 1,
         None if from_thread => history.len(),

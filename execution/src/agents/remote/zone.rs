@@ -6,7 +6,7 @@ use super::{CANCEL_TIMEOUT, RemoteAgent, errors};
 use crate::agents::stopped_error;
 use interzone_client::{Client, Error, ExecuteEvent, WaitMode};
 use interzone_hub::{AgentError, Turn, TurnOutcome, TurnOutput};
-use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part, PartKind, Role};
+use interzone_protocol::vocab::{Artifact, ArtifactId, Message, Part, PartKind};
 use interzone_protocol::zone::{
     ArtifactPart, Attachment, ContextMessage, ContextRole, ErrorReason, ExecuteResult,
     ExecuteTaskParams, ZoneArtifact,
@@ -146,9 +146,9 @@ fn to_attachment(part: &Part) -> Option<Attachment> {
 
 fn to_context_message(message: &Message) -> Option<ContextMessage> {
     let text = message_text(message);
-    let role = match message.role() {
-        Role::Agent => ContextRole::Assistant,
-        Role::User | Role::System => ContextRole::User,
+    let role = match message.is_agent_output() {
+        true => ContextRole::Assistant,
+        false => ContextRole::User,
     };
     (!text.trim().is_empty()).then_some(ContextMessage {
         role,

@@ -57,7 +57,7 @@ pub(in crate::console) fn tasks_in_states(states: &[TaskState], limit: usize) ->
         context_id: None,
         states: states.to_vec(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit,
     }

@@ -164,9 +164,14 @@ fn event_html(names: &ClientNames, visitor: &SignedInUser, body: &EventBody) -> 
                 html!(out, [render_parts(visitor, message, None)]);
             }
         }
-        EventBody::Message { index, message } => {
-            let role = message.inline().role().name();
-            html!(out, "Message " (index + 1) " from the " (role));
+        EventBody::Message { index, message, .. } => {
+            let message = message.inline();
+            let role = message.role().name();
+            html!(out, "Message " (index + 1) " from ");
+            match message.author() {
+                Some(author) => html!(out, (names.display_name(author.as_str())) " as " (role)),
+                None => html!(out, "the "(role)),
+            }
         }
         EventBody::Artifact {
             artifact,

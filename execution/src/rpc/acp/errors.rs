@@ -99,7 +99,9 @@ pub(crate) fn from_hub(error: &HubError) -> WireError {
             "not_allowed",
         )
         .with_data(json!({"suggestion": "ask an operator"})),
-        HubError::SubscriptionNotFound(_)
+        HubError::ContextMismatch(_)
+        | HubError::IdempotencyKeyReused
+        | HubError::SubscriptionNotFound(_)
         | HubError::SubscriptionNotReady { .. }
         | HubError::TooLarge { .. }
         | HubError::TooMany { .. }

@@ -7,9 +7,9 @@ use crate::rpc::errors::{CallError, field};
 use crate::rpc::reply::{CallReply, CallResult};
 use crate::webhooks::{WEBHOOK_CHANNEL, WebhookTarget};
 use interzone_hub::{
-    NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView,
+    NewPushSubscription, NewStream, NewTask, Route, TaskCursor, TaskQuery, TaskView, adopt_message,
 };
-use interzone_jsonrpc::RawJson;
+use interzone_jsonrpc::{RawJson, Request, ResponseWriter};
 use interzone_protocol::acp::{
     MethodResult, StreamChunk, StreamEndParams, StreamMessageParams, StreamStartParams, TaskList,
     TaskNotification, TasksCancelParams, TasksCreateParams, TasksGetParams, TasksListParams,
@@ -18,6 +18,9 @@ use interzone_protocol::acp::{
 use interzone_protocol::vocab::{Metadata, StreamId, StreamState, TaskId, TaskState, VerbatimJson};
 
 type AcpResult = Result<CallReply, CallError>;
+
+/// Format of the deliveries of ACP's webhook subscriptions.
+const PUSH_FORMAT: &str = "acp";
 
 /// Default page size of `tasks.list`.
 const DEFAULT_PAGE_SIZE: usize = 50;
@@ -30,14 +33,8 @@ fn stream_id(text: &str) -> Result<StreamId, CallError> {
     convert::stream_id(text).ok_or_else(|| errors::unknown_stream(text).into())
 }
 
-impl CallResult for MethodResult {
-    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        MethodResult::write_to(self, out)
-    }
-}
-
 fn reply(result: MethodResult) -> AcpResult {
-    Ok(CallReply::Result(Box::new(result)))
+    Ok(CallReply::json(result))
 }
 
 fn success(message: &str) -> AcpResult {
@@ -68,6 +65,7 @@ pub(crate) async fn tasks_create(cx: &CallContext<'_>, params: TasksCreateParams
     let task =
         task.map_err(|error| errors::for_agent(error, requested_agent, cx.hub().agents()))?;
     cx.set_subject(task.id.as_str());
+    let message = adopt_message(cx.caller, &task.agent, message);
     reply(MethodResult::Task {
         task: convert::task_created(&task, message),
     })
@@ -124,8 +122,12 @@ impl TaskReply {
 }
 
 impl CallResult for TaskReply {
-    fn write_to(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        serde_json::to_writer(out, &self.result())
+    fn write_to(
+        &self,
+        writer: &mut ResponseWriter,
+        request: &Request<'_>,
+    ) -> Result<(), serde_json::Error> {
+        writer.result(request, &self.result())
     }
 
     /// Returns the cached JSON if the complete task was requested. It was validated when it was cached.
@@ -172,6 +174,8 @@ pub(crate) async fn tasks_subscribe(
         id: None,
         channel: WEBHOOK_CHANNEL.to_owned(),
         events: convert::hub_events(&target.events),
+        format: Format::Acp.name().to_owned(),
+        secrets: None,
         target: VerbatimJson::from_value(&target).map_err(|_| CallError::Internal("target"))?,
     };
     let push = cx.hub().add_push_subscription(cx.caller, &id, push).await?;
@@ -228,7 +232,7 @@ pub(crate) async fn tasks_list(cx: &CallContext<'_>, params: TasksListParams) ->
         context_id: None,
         states,
         agent: None,
-        updated_since: None,
+        status_since: None,
         after,
         limit: params
             .limit

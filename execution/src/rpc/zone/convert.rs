@@ -18,10 +18,6 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
-
-/// Lifetime of an idempotency key.
-const IDEMPOTENCY_TTL: Duration = Duration::from_secs(24 * 3_600);
 
 /// Maximum characters of a call's id that are stored or logged.
 const MAX_ID_CHARS: usize = 128;
@@ -254,10 +250,11 @@ pub(super) fn idempotency_key(
     );
     let mut hash = HashWriter(Sha256::new());
     serde_json::to_writer(&mut hash, &content).ok()?;
-    let hash = interzone_hub::BlobId::from_bytes(hash.0.finalize().into());
+    let body_hash = hash.0.finalize().into();
+    let hash = interzone_hub::BlobId::from_bytes(body_hash);
     Some(IdempotencyKey {
         key: format!("execute_task/{id}/{hash}"),
-        retention: IDEMPOTENCY_TTL,
+        body_hash,
     })
 }
 

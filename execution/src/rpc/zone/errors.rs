@@ -97,8 +97,11 @@ pub(crate) fn from_hub(error: &HubError) -> WireError {
             (label, false) if matches!(error, StoreError::InDoubt(_)) => unavailable(label),
             (label, false) => internal(label),
         },
-        // The zone dialect has no methods for streams and subscriptions.
-        HubError::StreamNotFound(_)
+        // The zone dialect has no methods for streams and subscriptions, its calls name no context, and its idempotency
+        // keys contain the hash of the call.
+        HubError::ContextMismatch(_)
+        | HubError::IdempotencyKeyReused
+        | HubError::StreamNotFound(_)
         | HubError::StreamNotActive { .. }
         | HubError::SubscriptionNotFound(_)
         | HubError::SubscriptionNotReady { .. } => internal("not_a_task"),

@@ -10,7 +10,7 @@ use crate::rpc::context::CallContext;
 use crate::rpc::errors::CallError;
 use crate::rpc::reply::CallReply;
 use interzone_edge::request_context::CorrelationId;
-use interzone_hub::{Feedback, HubError, IdempotencyKey, NewTask, Route};
+use interzone_hub::{Feedback, IdempotencyKey, NewTask, Route};
 use interzone_protocol::vocab::{Message, TaskId, VerbatimJson};
 use interzone_protocol::zone::{
     CancelResult, ErrorObject, ExecuteStatus, ExecuteTaskParams, FeedbackParams, FeedbackResult,
@@ -88,27 +88,13 @@ async fn create_task(
         },
         metadata: origin.metadata(),
         thread_origin: origin.thread_origin(),
-        idempotency_key: idempotency_key.clone(),
+        idempotency_key,
         start_now: true,
         // A streamed call gets its answer as events, so it is not answered inline.
         allow_inline_answer: !cx.meta.accepts_sse,
         ..NewTask::new(message)
     };
-    match (
-        cx.hub().create_and_start(cx.caller, new).await,
-        idempotency_key,
-    ) {
-        (Ok(started), _) => Ok(started.into()),
-        // A task that already exists does not need an available agent.
-        (Err(error @ HubError::AgentUnavailable), Some(key)) => {
-            let existing = cx
-                .hub()
-                .find_by_idempotency_key(cx.caller, &key.key)
-                .await?;
-            Ok(TaskWaiter::for_existing(existing.ok_or(error)?))
-        }
-        (Err(error), _) => Err(error.into()),
-    }
+    Ok(cx.hub().create_and_start(cx.caller, new).await?.into())
 }
 
 /// Answers a task that requires input.

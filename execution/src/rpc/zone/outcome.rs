@@ -10,7 +10,7 @@ use crate::rpc::errors::WireError;
 use crate::state::ExecutionState;
 use interzone_hub::{Caller, HubError, Offloaded, Subject, TaskSnapshot, failure_code};
 use interzone_hub::{Event, EventBody};
-use interzone_protocol::vocab::{Artifact, Message, PartKind, Role, TaskId, TaskState};
+use interzone_protocol::vocab::{Artifact, Message, PartKind, TaskId, TaskState};
 use interzone_protocol::zone::{
     ArtifactPart, ErrorReason, ExecuteResult, ExecuteStatus, SkippedAttachment, ZoneArtifact,
 };
@@ -142,7 +142,7 @@ async fn completed(
 
 /// Returns the agent's last messages, oldest first: all since the last message of another role.
 fn agent_messages(snapshot: &TaskSnapshot) -> &[Offloaded<Message>] {
-    let is_other = |packed: &Offloaded<Message>| packed.inline().role() != Role::Agent;
+    let is_other = |packed: &Offloaded<Message>| !packed.inline().is_agent_output();
     let last_other = snapshot.messages.iter().rposition(is_other);
     let first = last_other.map_or(0, |index| index + 1);
     snapshot.messages.get(first..).unwrap_or_default()
@@ -204,7 +204,7 @@ async fn language(
     memory: &MemoryAccount,
 ) -> Result<Language, HubError> {
     let mut messages = snapshot.messages.iter().rev();
-    let question = messages.find(|packed| packed.inline().role() != Role::Agent);
+    let question = messages.find(|packed| !packed.inline().is_agent_output());
     let Some(question) = question else {
         return Ok(Language::detect(""));
     };

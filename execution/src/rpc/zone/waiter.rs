@@ -138,7 +138,7 @@ impl EventAccumulator {
         let Self(snapshot) = &mut self;
         match event {
             EventBody::Created { message } => snapshot.messages.push(message.clone()),
-            EventBody::Message { index, message } => {
+            EventBody::Message { index, message, .. } => {
                 snapshot.task.message_count = index.saturating_add(1);
                 snapshot.messages.push(message.clone());
             }

@@ -13,6 +13,7 @@ use crate::offload::has_fetch_url;
 use crate::ports::{StoreError, WorkClaim, WorkItem};
 use crate::task::Task;
 use interzone_protocol::vocab::{AgentId, Message, TaskState};
+use sha2::{Digest, Sha256};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -157,7 +158,9 @@ impl Run {
                 total_bytes: 0,
                 pending: String::new(),
                 pending_since: claim.now,
+                digest: Sha256::new(),
             }),
+            is_first_turn: AtomicBool::new(false),
             message_index: OnceLock::new(),
             no_fetch_urls: AtomicBool::new(false),
             flush_lock: tokio::sync::Mutex::new(()),
@@ -194,6 +197,7 @@ impl Run {
         } = fresh_task;
         *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
         self.working_pending.store(true, Ordering::Relaxed);
+        self.is_first_turn.store(true, Ordering::Relaxed);
         let _ = self
             .message_index
             .set(u32::try_from(history.len()).unwrap_or(u32::MAX));

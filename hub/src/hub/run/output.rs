@@ -13,6 +13,7 @@ use crate::offload::Offloaded;
 use crate::ports::StoreError;
 use async_trait::async_trait;
 use interzone_protocol::vocab::Artifact;
+use sha2::Digest;
 
 #[async_trait]
 impl TurnOutput for Run {
@@ -29,6 +30,7 @@ impl TurnOutput for Run {
             let offset = text.total_bytes;
             text.total_bytes += u64::try_from(delta.len()).unwrap_or(0);
             text.pending.push_str(delta);
+            text.digest.update(delta);
             let is_due = text.pending.len() >= MAX_PENDING_BYTES
                 || now.duration_since(text.pending_since) >= FLUSH_INTERVAL;
             (offset, is_due)

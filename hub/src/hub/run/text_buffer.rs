@@ -4,7 +4,8 @@ use super::Run;
 use crate::error::HubError;
 use crate::event::EventBody;
 use crate::hub::task_change::TaskChange;
-use interzone_protocol::vocab::Timestamp;
+use interzone_protocol::vocab::{Message, PartKind, Timestamp};
+use sha2::{Digest, Sha256};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(super) struct TextBuffer {
     pub(super) flushed_bytes: u64,
     /// Total number of bytes.
     pub(super) total_bytes: u64,
+    /// Hash of the whole text.
+    pub(super) digest: Sha256,
     /// Text that is not written yet.
     pub(super) pending: String,
     /// Time of the first pending delta.
@@ -75,6 +78,20 @@ impl Run {
         text.pending.drain(..flushed.delta.len());
     }
 
+    /// Returns true if the run has streamed exactly the content of this message.
+    pub(super) fn has_streamed(&self, message: &Message) -> bool {
+        let [part] = message.parts() else {
+            return false;
+        };
+        let text = part.as_text().filter(|_| part.kind() == PartKind::Text);
+        let Some(text) = text else {
+            return false;
+        };
+        let buffer = self.lock_text();
+        buffer.total_bytes == u64::try_from(text.len()).unwrap_or(u64::MAX)
+            && buffer.digest.clone().finalize() == Sha256::digest(text.as_bytes())
+    }
+
     pub(super) fn lock_text(&self) -> MutexGuard<'_, TextBuffer> {
         self.text_buffer
             .lock()
@@ -89,12 +106,21 @@ pub(super) struct PendingText {
     delta: String,
 }
 
+/// Adds the text as events of at most [`MAX_PENDING_BYTES`] each, so that none is too large for a reader.
 pub(super) fn push_text_event(change: &mut TaskChange, pending: &PendingText) {
-    if !pending.delta.is_empty() {
+    let (mut offset, mut rest) = (pending.offset, pending.delta.as_str());
+    while !rest.is_empty() {
+        let mut end = rest.len().min(MAX_PENDING_BYTES);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (delta, after) = rest.split_at(end);
         change.push_event(EventBody::Text {
             run: pending.run,
-            offset: pending.offset,
-            delta: pending.delta.clone(),
+            offset,
+            delta: delta.to_owned(),
         });
+        offset += u64::try_from(delta.len()).unwrap_or(0);
+        rest = after;
     }
 }

@@ -8,7 +8,7 @@ use crate::limits::size_of_parts;
 use crate::offload::{Offloaded, has_fetch_url};
 use crate::ports::Op;
 use crate::ports::ReadMemory;
-use interzone_protocol::vocab::{Message, Role, TaskState};
+use interzone_protocol::vocab::{Message, TaskState};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -54,16 +54,21 @@ impl Run {
                     Some(attempts_exhausted_message(self.work_item.attempt - 1)),
                 )?;
                 change.push_op(Op::DequeueWork(change.task.id.clone()));
-                return Ok(false);
+                return Ok(None);
             }
-            if change.task.state != TaskState::Working {
+            let state = change.task.state;
+            if state != TaskState::Working {
                 change.transition(TaskState::Working, None)?;
             }
-            Ok(true)
+            Ok(Some(state))
         };
         let task = match self.commit_change(decide).await {
-            Ok((task, true)) => task,
-            Ok((_, false)) | Err(HubError::Stopped) => {
+            Ok((task, Some(state))) => {
+                let is_first_turn = state == TaskState::Submitted;
+                self.is_first_turn.store(is_first_turn, Ordering::Relaxed);
+                task
+            }
+            Ok((_, None)) | Err(HubError::Stopped) => {
                 self.mark_settled();
                 return Ok(TurnStart::NothingToDo);
             }
@@ -92,7 +97,7 @@ impl Run {
         };
         let message_index = history
             .iter()
-            .rposition(|message| message.role() != Role::Agent);
+            .rposition(|message| !message.is_agent_output());
         let Some(message_index) = message_index else {
             return Ok(TurnStart::NothingToDo);
         };

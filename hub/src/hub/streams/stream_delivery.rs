@@ -130,7 +130,7 @@ impl Hub {
                 });
                 Ok(chunk.into_iter().collect())
             }
-            EventBody::Message { message, .. } if message.inline().role() == Role::Agent => {
+            EventBody::Message { message, .. } if message.inline().is_agent_output() => {
                 let message = self.restore(message).await?;
                 let streamed = self.streamed_text(task, seq).await?;
                 Ok(
@@ -148,7 +148,7 @@ impl Hub {
                     Some(message) => Some(self.restore(message).await?),
                     None => None,
                 };
-                let status = status.filter(|message| message.role() == Role::Agent);
+                let status = status.filter(Message::is_agent_output);
                 if self.has_answered(task, seq, to, status.as_ref()).await? {
                     return Ok(Vec::new());
                 }
@@ -188,7 +188,7 @@ impl Hub {
         Ok(before.first().is_some_and(|event| match &event.body {
             EventBody::Message { message, .. } if event.seq + 1 == seq => {
                 let message = message.inline();
-                message.role() == Role::Agent
+                message.is_agent_output()
                     && status.is_none_or(|status| status.text() == message.text())
             }
             _ => false,
@@ -310,7 +310,7 @@ fn separate_message(streamed: &str, message: Message) -> Vec<ChunkDraft> {
 /// Returns true if an event completes an answer.
 fn completes_answer(body: &EventBody) -> bool {
     match body {
-        EventBody::Message { message, .. } => message.inline().role() == Role::Agent,
+        EventBody::Message { message, .. } => message.inline().is_agent_output(),
         EventBody::State { to, .. } => to.is_terminal() || to.is_interrupted(),
         _ => false,
     }

@@ -7,7 +7,7 @@ use crate::error::HubError;
 use crate::event::EventBody;
 use crate::hub::push_subscriptions::NewPushSubscription;
 use crate::hub::task_change::TaskChange;
-use crate::hub::tasks::{internal_id, reject_agent_role};
+use crate::hub::tasks::{adopt_message, internal_id};
 use crate::hub::{Hub, MAX_CAS_RETRIES, map_conflict};
 use crate::ports::StoreError;
 use crate::stream::Stream;
@@ -36,8 +36,7 @@ impl Hub {
     /// Returns the stream after the change.
     ///
     /// # Errors
-    /// The caller may not post on the stream, the stream is not active, the message has the agent role, or no agent is
-    /// available.
+    /// The caller may not post on the stream, the stream is not active, or no agent is available.
     pub async fn send_stream_message(
         &self,
         caller: &Caller,
@@ -46,13 +45,13 @@ impl Hub {
         route: Route,
     ) -> Result<Stream, HubError> {
         self.inner.limits.check_message(&message)?;
-        reject_agent_role(&message)?;
         for _ in 0..MAX_CAS_RETRIES {
             let mut stream = self.active_stream(caller, id).await?;
             let agent = self.agents().route(&route)?;
+            let message = adopt_message(caller, &agent, message.clone());
             let change = self.answer_task_change(caller, &stream, agent, message.clone())?;
             let (_, task_ops, task_signals) = change.finish_new(self);
-            let (chunk, blobs) = build_chunk(&stream, &caller.principal, message.clone(), true);
+            let (chunk, blobs) = build_chunk(&stream, &caller.principal, message, true);
             let (mut ops, mut signals) = advance_stream(&mut stream, blobs, vec![chunk]);
             ops.extend(task_ops);
             signals.extend(task_signals);
@@ -92,10 +91,13 @@ impl Hub {
             metadata: None,
             status_message: None,
             created_at: at,
+            status_at: at,
             updated_at: at,
             finished_at: None,
             revision: 0,
             seq: 0,
+            generation: 0,
+            is_direct: false,
             message_count: 0,
             artifact_count: 0,
             push_count: 0,
@@ -108,7 +110,9 @@ impl Hub {
             id: None,
             channel: STREAM_CHANNEL.to_owned(),
             events: DELIVERED_EVENTS.map(str::to_owned).to_vec(),
+            format: STREAM_CHANNEL.to_owned(),
             target,
+            secrets: None,
         };
         self.attach_push_subscription(caller, &mut change, push)?;
         change.enqueue_work(self);

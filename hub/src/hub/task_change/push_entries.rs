@@ -38,35 +38,46 @@ pub(super) fn new_push_subscriptions(ops: &[Op]) -> Vec<PushSubscription> {
 #[serde(rename_all = "camelCase")]
 struct PushPayload<'a> {
     push: &'a VerbatimJson,
+    format: &'a str,
     push_id: &'a str,
     task_id: &'a str,
     state: &'static str,
     seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
     at: Timestamp,
     event: &'a EventBody,
+}
+
+/// An event that a push subscription wants.
+pub(super) struct PushedEvent<'a> {
+    pub(super) seq: u64,
+    pub(super) generation: Option<u64>,
+    pub(super) body: &'a EventBody,
 }
 
 pub(super) fn push_outbox_entry(
     hub: &Hub,
     push: &PushSubscription,
     task: &Task,
-    seq: u64,
+    event: PushedEvent<'_>,
     (at, now): (Timestamp, Timestamp),
-    event: &EventBody,
 ) -> Option<OutboxEntry> {
     let payload = VerbatimJson::from_value(&PushPayload {
         push: &push.target,
+        format: &push.format,
         push_id: push.id.as_str(),
         task_id: task.id.as_str(),
         state: task.state.name(),
-        seq,
+        seq: event.seq,
+        generation: event.generation,
         at,
-        event,
+        event: event.body,
     });
     Some(OutboxEntry {
         id: DeliveryId::new(hub.new_id(at)).ok()?,
         channel: push.channel.clone(),
-        key: push.outbox_key(&task.id, seq),
+        key: push.outbox_key(&task.id, event.seq),
         // Push subscription ids are chosen by callers: two tasks may use the same.
         group: Some(format!("{}/{}", task.id, push.id)),
         owner: push.owner.clone(),

@@ -1,10 +1,10 @@
 //! Parameters of a new task.
 
+use super::idempotency::IdempotencyKey;
 use crate::agent::Route;
 use crate::conversation::ThreadOrigin;
 use crate::hub::push_subscriptions::NewPushSubscription;
 use interzone_protocol::vocab::{ContextId, Message, Metadata, Priority, TaskId};
-use std::time::Duration;
 
 /// A task to create.
 #[derive(Clone, Debug)]
@@ -15,7 +15,8 @@ pub struct NewTask {
     pub message: Message,
     /// Earlier messages as given by the caller, oldest first: they become the task's history.
     pub history: Vec<Message>,
-    /// The conversation it belongs to; `None` starts a new one.
+    /// The conversation it belongs to, of at most 128 characters; `None` starts a new one. Conversations are those of
+    /// the caller: the same id from another caller is another conversation.
     pub context_id: Option<ContextId>,
     /// Routing criteria.
     pub route: Route,
@@ -55,13 +56,4 @@ impl NewTask {
             allow_inline_answer: false,
         }
     }
-}
-
-/// Idempotency key of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdempotencyKey {
-    /// The key; scoped to the caller.
-    pub key: String,
-    /// Time for which it is remembered.
-    pub retention: Duration,
 }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 /// of the list.
 const MAX_SORTED_CONVERSATION: i64 = 2_000;
 
-/// Lists tasks, newest change first, then highest id.
+/// Lists tasks, newest state change first, then highest id.
 pub(in crate::sqlite) fn list_tasks(
     connection: &Connection,
     query: &TaskQuery,
@@ -23,8 +23,8 @@ pub(in crate::sqlite) fn list_tasks(
     // Keys and tasks must be of one snapshot.
     let transaction = connection.unchecked_transaction()?;
     let limit = int_to_column(query.limit as u64);
-    let (updated, id) = match &query.after {
-        Some(after) => (after.updated_at.as_millis(), after.id.as_str()),
+    let (at, id) = match &query.after {
+        Some(after) => (after.status_at.as_millis(), after.id.as_str()),
         None => (i64::MAX, ""),
     };
     let filters = TaskListFilters::from_query(query);
@@ -33,13 +33,13 @@ pub(in crate::sqlite) fn list_tasks(
     let mut keys: Vec<(i64, String)> = Vec::new();
     for range in ranges {
         let sql = format!(
-            "SELECT updated_at, id FROM tasks {} WHERE {} \
-             AND (updated_at, id) < (:updated, :id) \
-             ORDER BY updated_at DESC, id DESC LIMIT :limit",
+            "SELECT status_at, id FROM tasks {} WHERE {} \
+             AND (status_at, id) < (:at, :id) \
+             ORDER BY status_at DESC, id DESC LIMIT :limit",
             range.index, range.condition
         );
         let mut values = range.values;
-        values.push((":updated", &updated));
+        values.push((":at", &at));
         values.push((":id", &id));
         values.push((":limit", &limit));
         keys.extend(all(connection, &sql, &*values, |row| {
@@ -109,7 +109,7 @@ impl<'a> TaskListFilters<'a> {
             owner: query.owner.as_ref().map(AsRef::as_ref),
             context: query.context_id.as_ref().map(AsRef::as_ref),
             agent: query.agent.as_ref().map(AsRef::as_ref),
-            since: query.updated_since.map(Timestamp::as_millis),
+            since: query.status_since.map(Timestamp::as_millis),
             scanned_states: if states.is_empty() {
                 TaskState::ALL.map(TaskState::name).to_vec()
             } else {
@@ -177,7 +177,7 @@ impl<'a> TaskListFilters<'a> {
             values.push((":owner", owner));
         }
         if let Some(since) = &self.since {
-            conditions.push("updated_at >= :since".to_owned());
+            conditions.push("status_at >= :since".to_owned());
             values.push((":since", since));
         }
         if let Some(agent) = &self.agent {

@@ -38,7 +38,7 @@ async fn task_store_smoke_test() {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 9,
     };

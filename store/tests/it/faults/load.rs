@@ -253,10 +253,13 @@ fn ops_for_revision(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         metadata: None,
         status_message: Some(message(&text)),
         created_at: now(),
+        status_at: now(),
         updated_at: now(),
         finished_at: None,
         revision,
         seq: revision,
+        generation: revision,
+        is_direct: false,
         message_count: count,
         artifact_count: 1,
         push_count: 0,
@@ -304,6 +307,7 @@ fn ops_for_revision(id: &str, revision: u64) -> Result<Vec<Op>, Fault> {
         Op::AppendEvent(EventRow {
             subject: subject.clone(),
             seq: revision,
+            generation: Some(revision),
             body: EventBody::Status { text },
         }),
         Op::PutArtifact {

@@ -268,7 +268,7 @@ async fn all_stored_tasks(store: &dyn Store) -> Vec<Task> {
         let page = store.tasks(&query).await.unwrap();
         let Some(last) = page.last() else { break };
         query.after = Some(TaskCursor {
-            updated_at: last.updated_at,
+            status_at: last.status_at,
             id: last.id.clone(),
         });
         all.extend(page);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 on_both_engines! {
     stream_message_writes_chunk_and_task_together,
+    agent_role_of_a_caller_is_no_answer,
     streamed_answer_sends_only_new_text_and_ends_once,
     answer_without_final_message_ends_with_empty_chunk,
     final_message_unlike_streamed_text_is_a_new_paragraph,
@@ -97,7 +98,7 @@ async fn only_task_id(world: &HubFixture) -> TaskId {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 10,
     };
@@ -129,11 +130,6 @@ async fn stream_message_writes_chunk_and_task_together(world: HubFixture) {
         hub.send_stream_message(&caller(who), id, message, route)
             .await
     };
-    let forged = send("alice", Message::agent_text("x"), Route::default()).await;
-    assert!(matches!(
-        forged,
-        Err(HubError::Invalid { field: "role", .. })
-    ));
     let unknown_agent = Route {
         assign_to: Some("unknown-agent".to_owned()),
         ..Route::default()
@@ -151,6 +147,26 @@ async fn stream_message_writes_chunk_and_task_together(world: HubFixture) {
     assert!(matches!(late, Err(HubError::StreamNotActive { .. })));
     only_task_id(&world).await;
     assert_eq!(event_log(&world, &stream.id).await.len(), 3);
+}
+
+async fn agent_role_of_a_caller_is_no_answer(world: HubFixture) {
+    let stream = start_stream(&world).await;
+    let alice = caller("alice");
+    let message = Message::agent_text("x");
+    let sent = world
+        .hub
+        .send_stream_message(&alice, &stream.id, message, Route::default());
+    sent.await.unwrap();
+    let log = event_log(&world, &stream.id).await;
+    let EventBody::Chunk { from, chunk, .. } = &log[1].body else {
+        panic!("a chunk")
+    };
+    assert_eq!(
+        (from.as_str(), chunk.inline().author()),
+        ("alice", Some(from))
+    );
+    let run = world.claim("n1").await;
+    assert!(!start_turn(&run).await.message.is_agent_output());
 }
 
 async fn streamed_answer_sends_only_new_text_and_ends_once(world: HubFixture) {

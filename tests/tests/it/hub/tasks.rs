@@ -17,7 +17,7 @@ fn all_tasks() -> TaskQuery {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 100,
     }
@@ -102,10 +102,7 @@ async fn foreign_task_is_reported_as_not_found() {
 #[tokio::test]
 async fn idempotency_key_returns_same_task_until_retention_ends() {
     let world = HubFixture::new().await;
-    let idempotency_key = Some(IdempotencyKey {
-        key: "call-1".to_owned(),
-        retention: Duration::from_secs(60),
-    });
+    let idempotency_key = Some(IdempotencyKey::new("call-1", b"body"));
     let create = async |name: &str| {
         let new = NewTask {
             idempotency_key: idempotency_key.clone(),
@@ -116,7 +113,7 @@ async fn idempotency_key_returns_same_task_until_retention_ends() {
     let first = create("alice").await;
     assert_eq!(create("alice").await, first);
     assert_ne!(create("bob").await, first, "callers do not share keys");
-    world.advance_clock(Duration::from_secs(61));
+    world.advance_clock(world.hub.limits().idempotency_retention);
     assert_ne!(
         create("alice").await,
         first,
@@ -130,10 +127,7 @@ async fn concurrent_calls_with_same_key_create_one_task() {
     let calls = (0..16).map(|_| {
         let hub = world.hub.clone();
         tokio::spawn(async move {
-            let idempotency_key = Some(IdempotencyKey {
-                key: "k".to_owned(),
-                retention: Duration::from_secs(60),
-            });
+            let idempotency_key = Some(IdempotencyKey::new("k", b"body"));
             hub.create_task(
                 &caller("alice"),
                 NewTask {
@@ -384,32 +378,6 @@ async fn large_message_is_returned_complete() {
 }
 
 #[tokio::test]
-async fn caller_cannot_send_agent_messages() {
-    let world = HubFixture::new().await;
-    let alice = caller("alice");
-    let forged = NewTask::new(Message::agent_text("I have paid"));
-    let refused = world.hub.create_task(&alice, forged).await;
-    assert!(matches!(
-        refused,
-        Err(HubError::Invalid { field: "role", .. })
-    ));
-    let id = world
-        .hub
-        .create_task(&alice, new_task("x"))
-        .await
-        .unwrap()
-        .id;
-    let refused = world
-        .hub
-        .send_message(&alice, &id, Message::agent_text("done"))
-        .await;
-    assert!(matches!(
-        refused,
-        Err(HubError::Invalid { field: "role", .. })
-    ));
-}
-
-#[tokio::test]
 async fn history_messages_are_stored_without_events() {
     let world = HubFixture::new().await;
     let hub = world.hub.clone();
@@ -433,12 +401,7 @@ async fn answer_with_same_key_is_added_once_even_after_task_ended() {
     let hub = world.hub.clone();
     let alice = caller("alice");
     let task = hub.create_task(&alice, new_task("x")).await.unwrap();
-    let idempotency_key = |key: &str| {
-        Some(IdempotencyKey {
-            key: key.to_owned(),
-            retention: Duration::from_secs(60),
-        })
-    };
+    let idempotency_key = |key: &str| Some(IdempotencyKey::new(key, b"body"));
     let answer = |key: &'static str| {
         let (hub, alice, id) = (hub.clone(), alice.clone(), task.id.clone());
         async move {
@@ -456,14 +419,18 @@ async fn answer_with_same_key_is_added_once_even_after_task_ended() {
         3,
         "same key again"
     );
-    let found = hub.find_by_idempotency_key(&alice, "a").await.unwrap();
-    assert_eq!(found.unwrap().id, task.id);
-    assert!(
-        hub.find_by_idempotency_key(&caller("bob"), "a")
-            .await
-            .unwrap()
-            .is_none()
-    );
+    let key = IdempotencyKey::new("a", b"body");
+    let find = |name: &'static str, agent: &'static str| {
+        let (hub, key) = (hub.clone(), key.clone());
+        async move {
+            hub.find_by_idempotency_key(&caller(name), &super::agent(agent), &key)
+                .await
+                .unwrap()
+        }
+    };
+    assert_eq!(find("alice", "demo").await.unwrap().id, task.id);
+    assert_eq!(find("alice", "other").await, None);
+    assert_eq!(find("bob", "demo").await, None);
     hub.cancel(&alice, &task.id, None).await.unwrap();
     assert_eq!(answer("a").await.unwrap().message_count, 3);
     let refused = answer("b").await;

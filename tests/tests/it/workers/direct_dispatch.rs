@@ -251,10 +251,13 @@ impl HeldClaimsFixture {
             metadata: None,
             status_message: None,
             created_at: now,
+            status_at: now,
             updated_at: now,
             finished_at: None,
             revision: 1,
             seq: 0,
+            generation: 0,
+            is_direct: false,
             message_count: 0,
             artifact_count: 0,
             push_count: 0,
@@ -446,10 +449,7 @@ async fn failed_run_frees_its_slot() {
 async fn rejected_direct_create_frees_its_slot() {
     let mut stage = AgentScript::new("demo", 4);
     let held = HeldClaimsFixture::new(&[&stage], notified_only_options("n1")).await;
-    let idempotency_key = IdempotencyKey {
-        key: "key".to_owned(),
-        retention: Duration::from_secs(60),
-    };
+    let idempotency_key = IdempotencyKey::new("key", b"body");
     let same = |text| NewTask {
         idempotency_key: Some(idempotency_key.clone()),
         ..direct_task(text)

@@ -140,7 +140,9 @@ async fn inline_answer_stores_the_same_events_as_a_turn() {
         let describe = |body: &EventBody| {
             let (name, text_of) = (body.name(), |message: &Message| message.text());
             match body {
-                EventBody::State { from, to, message } => {
+                EventBody::State {
+                    from, to, message, ..
+                } => {
                     let message = message.as_ref().map(|packed| text_of(packed.inline()));
                     format!("{name} {from:?} {to:?} {message:?}")
                 }
@@ -196,10 +198,7 @@ async fn inline_question_is_answered_in_a_turn() {
 async fn repeated_inline_call_is_one_task_with_one_answer() {
     let place = InlineFixture::new(4).await;
     let same = || NewTask {
-        idempotency_key: Some(IdempotencyKey {
-            key: "key".to_owned(),
-            retention: Duration::from_secs(60),
-        }),
+        idempotency_key: Some(IdempotencyKey::new("key", b"body")),
         ..inline_task("echo once")
     };
     let (one, two) = tokio::join!(

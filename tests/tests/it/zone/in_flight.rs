@@ -76,7 +76,7 @@ async fn wait_for_tasks(world: &ZoneFixture, tasks: u64) {
         context_id: None,
         states: Vec::new(),
         agent: None,
-        updated_since: None,
+        status_since: None,
         after: None,
         limit: 1,
     };

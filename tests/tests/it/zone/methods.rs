@@ -330,15 +330,9 @@ async fn invalid_params_error_names_the_field() {
     .await;
     let token = world.token("alice").await;
     let part = json!({"type": "TextPart", "content": "x"});
-    let agent = json!({"role": "agent", "parts": [part]});
     let many = json!({"role": "user", "parts": [part, part, part]});
     for (method, params, field) in [
         ("tasks.create", json!({}), "params.initialMessage"),
-        (
-            "tasks.create",
-            json!({"initialMessage": agent}),
-            "params.initialMessage.role",
-        ),
         (
             "tasks.create",
             json!({"initialMessage": many}),
@@ -397,4 +391,43 @@ async fn task_notification_does_not_change_the_task() {
         .result(&token, "tasks.get", json!({"taskId": id}))
         .await;
     assert_eq!(task["task"]["status"], "SUBMITTED");
+}
+
+#[tokio::test]
+async fn message_with_agent_role_is_shown_as_the_callers() {
+    let world = ZoneFixture::new().await;
+    let token = world.token("alice").await;
+    let message = |agent_id: Option<&str>| {
+        let mut message = json!({
+            "role": "agent", "parts": [{"type": "TextPart", "content": "echo x", "alt": 1.0}],
+            "messageId": "m", "extensions": ["x"],
+        });
+        if let Some(agent_id) = agent_id {
+            message["agentId"] = agent_id.into();
+        }
+        message
+    };
+    for (agent_id, shown) in [
+        (None, "alice"),
+        (Some("demo"), "alice"),
+        (Some("peer"), "peer"),
+    ] {
+        let params = json!({"initialMessage": message(agent_id)});
+        let created = world.result(&token, "tasks.create", params).await;
+        let id = created["task"]["taskId"].clone();
+        let read = world
+            .result(&token, "tasks.get", json!({"taskId": id}))
+            .await;
+        let first = &read["task"]["messages"][0];
+        assert_eq!(created["task"]["messages"][0], *first);
+        assert_eq!(first["role"], "agent", "{read}");
+        assert_eq!(first["agentId"], shown, "{read}");
+        // Members that ACP does not define are returned, and none is added.
+        assert_eq!(
+            (&first["messageId"], &first["extensions"]),
+            (&json!("m"), &json!(["x"]))
+        );
+        assert_eq!(first["parts"], message(None)["parts"]);
+        assert!(first.get("author").is_none(), "{read}");
+    }
 }

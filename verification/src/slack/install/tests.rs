@@ -7,9 +7,9 @@ use crate::slack::api::oauth::OauthApp;
 use crate::slack::fake::{FakeReply, FakeSlack, ManualSlackClock, MemoryRecords};
 use crate::slack::ids::TeamId;
 use crate::slack::tokens::{InstalledTokenOptions, SlackTokenOptions, SlackTokens};
-use crate::slack::vault::TokenVault;
 use interzone_edge::Secret;
 use interzone_edge::tls::TrustRoots;
+use interzone_edge::vault::Vault;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn fixture_with_records(
     let clock = ManualSlackClock::from_secs(1_000_000);
     let installs = InstalledTokenOptions {
         records: records.clone(),
-        vault: TokenVault::new(&Secret::new("ab".repeat(32))).unwrap(),
+        vault: Vault::new(&Secret::new("ab".repeat(32))).unwrap(),
         app: Some(app()),
     };
     let options = SlackTokenOptions {

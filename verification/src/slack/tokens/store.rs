@@ -7,8 +7,8 @@ use super::{BotToken, Installation, InstalledTokenOptions, SlackTokenError};
 use crate::slack::api::Slack;
 use crate::slack::api::oauth::{OauthApp, OauthTokenResponse};
 use crate::slack::ids::{AppId, BotId, TeamId, UserId};
-use crate::slack::vault::TokenVault;
 use interzone_edge::Secret;
+use interzone_edge::vault::Vault;
 use interzone_hub::Clock;
 use interzone_hub::ports::{RecordStore, StoredRecord};
 use interzone_protocol::vocab::Timestamp;
@@ -106,7 +106,7 @@ pub(super) struct CachedToken {
 
 pub(super) struct SealedTokenStore {
     pub(super) records: Arc<dyn RecordStore>,
-    vault: TokenVault,
+    vault: Vault,
     pub(super) app: Option<OauthApp>,
     pub(super) clock: Arc<dyn Clock>,
     cache: Cache<TeamId, CachedToken>,

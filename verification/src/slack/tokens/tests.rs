@@ -9,9 +9,9 @@ use crate::slack::api::oauth::OauthApp;
 use crate::slack::fake::{FakeReply, FakeSlack, ManualSlackClock, MemoryRecords};
 use crate::slack::ids::TeamId;
 use crate::slack::tokens::BotToken;
-use crate::slack::vault::{TokenVault, VaultError};
 use interzone_edge::Secret;
 use interzone_edge::tls::TrustRoots;
+use interzone_edge::vault::{Vault, VaultError};
 use interzone_hub::Clock;
 use interzone_hub::ports::RecordStore;
 use serde_json::json;
@@ -58,7 +58,7 @@ impl TokenTestNode {
         };
         let installs = InstalledTokenOptions {
             records: records.clone(),
-            vault: TokenVault::new(&Secret::new(key)).unwrap(),
+            vault: Vault::new(&Secret::new(key)).unwrap(),
             app: Some(app),
         };
         let options = SlackTokenOptions {

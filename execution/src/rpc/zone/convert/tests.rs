@@ -72,9 +72,9 @@ fn attachments_become_marked_parts() {
     assert_eq!(
         parts,
         concat!(
-            r#"[{"type":"ImagePart","content":"aGk=","mimeType":"Image/PNG","filename":"a","size":3,"encoding":"base64","attachment":"F1"},"#,
-            r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"attachment":"","fetch":"https://x/2"},"#,
-            r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"attachment":""}]"#
+            r#"[{"type":"ImagePart","content":"aGk=","mimeType":"Image/PNG","filename":"a","size":3,"encoding":"base64","extra":{"attachment":"F1"}},"#,
+            r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"extra":{"attachment":"","fetch":"https://x/2"}},"#,
+            r#"{"type":"FilePart","mimeType":"text/csv","filename":"a","size":3,"extra":{"attachment":""}}]"#
         )
     );
     assert!(super::message("", Vec::new(), 0).is_err());

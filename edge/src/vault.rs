@@ -1,10 +1,10 @@
-//! Encrypts stored secrets with AES-256-GCM (`aws-lc-rs`). The record's name is authenticated, so that one ciphertext
-//! cannot be used in place of another.
+//! Encrypts stored secrets with AES-256-GCM (`aws-lc-rs`): tokens of installed apps, credentials of push
+//! subscriptions. The record's name is authenticated, so that one ciphertext cannot be used in place of another.
 
+use crate::Secret;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, RandomizedNonceKey};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use interzone_edge::Secret;
 use std::fmt;
 
 /// Format prefix of ciphertexts, for future format changes.
@@ -21,7 +21,7 @@ pub enum VaultError {
     InvalidKey,
     /// Encrypted with another key or for another name, or modified.
     #[error(
-        "the record of `{name}` cannot be decrypted: restore the key file with which it was stored, or install the app there again"
+        "the record of `{name}` cannot be decrypted: restore the key file with which it was stored, or store it again"
     )]
     CannotDecrypt {
         /// Name of the record.
@@ -33,9 +33,9 @@ pub enum VaultError {
 }
 
 /// Encrypts and decrypts. `Debug` omits the key.
-pub struct TokenVault(RandomizedNonceKey);
+pub struct Vault(RandomizedNonceKey);
 
-impl TokenVault {
+impl Vault {
     /// Creates a vault with a key of 32 bytes in base64 or hex; surrounding whitespace is ignored.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl TokenVault {
     }
 }
 
-impl fmt::Debug for TokenVault {
+impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vault")
     }
@@ -123,8 +123,8 @@ fn parse_key(text: &str) -> Option<[u8; KEY_LEN]> {
 mod tests {
     use super::*;
 
-    fn vault(byte: u8) -> TokenVault {
-        TokenVault::new(&Secret::new(STANDARD.encode([byte; KEY_LEN]))).unwrap()
+    fn vault(byte: u8) -> Vault {
+        Vault::new(&Secret::new(STANDARD.encode([byte; KEY_LEN]))).unwrap()
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             hex.to_uppercase(),
             format!("  {hex}\n"),
         ] {
-            let vault = TokenVault::new(&Secret::new(good)).unwrap();
+            let vault = Vault::new(&Secret::new(good)).unwrap();
             assert_eq!(vault.open("T1", &sealed).unwrap().expose(), "x");
         }
         for bad in [
@@ -190,7 +190,7 @@ mod tests {
             "あ".repeat(32),
         ] {
             assert_eq!(
-                TokenVault::new(&Secret::new(bad)).unwrap_err(),
+                Vault::new(&Secret::new(bad)).unwrap_err(),
                 VaultError::InvalidKey
             );
         }
