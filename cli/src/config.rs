@@ -40,9 +40,9 @@ pub(crate) use verification::{
 
 use check::Checker;
 use error::ConfigErrorKind;
-use interzone_edge::issuer::IssuerOptions;
 use interzone_execution::files::{FileRules, InputRules};
 use interzone_hub::Retention;
+use interzone_issuer::IssuerOptions;
 use layer::{Table, ValueSource};
 use sections::{
     CardConfig, EgressConfig, ExecutionConfig, MetricsConfig, OAuthConfig, RequestLogConfig,

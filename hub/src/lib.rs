@@ -32,8 +32,8 @@ mod transitions;
 
 pub use access::Caller;
 pub use agent::{
-    Agent, AgentError, AgentInfo, AgentProfile, Registry, Route, Skill, Turn, TurnOutcome, TurnOutput,
-    failure_code, failure_message,
+    Agent, AgentError, AgentInfo, AgentProfile, Registry, Route, Skill, Turn, TurnOutcome,
+    TurnOutput, failure_code, failure_message,
 };
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 pub use conversation::{

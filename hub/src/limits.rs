@@ -18,13 +18,22 @@ pub struct Limits {
     #[serde(skip)]
     pub task_bytes: usize,
     /// Parts of one message or artifact.
-    #[serde(rename = "message_parts", deserialize_with = "interzone_options::positive")]
+    #[serde(
+        rename = "message_parts",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub parts: usize,
     /// Messages of one task.
-    #[serde(rename = "task_messages", deserialize_with = "interzone_options::positive")]
+    #[serde(
+        rename = "task_messages",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub messages: usize,
     /// Artifacts of one task.
-    #[serde(rename = "task_artifacts", deserialize_with = "interzone_options::positive")]
+    #[serde(
+        rename = "task_artifacts",
+        deserialize_with = "interzone_options::positive"
+    )]
     pub artifacts: usize,
     /// Bytes of metadata.
     #[serde(skip)]

@@ -77,7 +77,7 @@ pub(crate) fn check_aws_support(config: &AgentConfig, has_support: bool) -> Resu
     let needs_aws = match &config.kind {
         AgentKind::Demo | AgentKind::Command(_) => false,
         AgentKind::Llm(model) => matches!(model.provider, ProviderConfig::Bedrock { .. }),
-        AgentKind::Remote(peer) => matches!(peer.address, PeerAddress::Runtime { .. }),
+        AgentKind::Remote(peer) => matches!(peer.address(), Ok(PeerAddress::Runtime { .. })),
     };
     match needs_aws && !has_support {
         true => Err(StartError::NoAws {

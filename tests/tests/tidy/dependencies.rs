@@ -28,12 +28,15 @@ pub(crate) const ALLOWED_DEPENDENCIES: DependencyTable<'static> = &[
     (
         "execution",
         &[
-            "backoff", "options", "jsonrpc", "protocol", "hub", "edge", "issuer", "client", "delivery",
+            "backoff", "options", "jsonrpc", "protocol", "hub", "edge", "issuer", "client",
+            "delivery",
         ],
     ),
     (
         "verification",
-        &["backoff", "options", "protocol", "hub", "edge", "client", "delivery"],
+        &[
+            "backoff", "options", "protocol", "hub", "edge", "client", "delivery",
+        ],
     ),
     ("playground", &["edge"]),
     ("cli", EVERY_LIBRARY),

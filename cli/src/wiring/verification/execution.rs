@@ -14,7 +14,7 @@ pub(crate) fn zone_client(
     retry: RetryPolicy,
 ) -> Result<Client, StartError> {
     let zone = &config.verification;
-    let secret = zone.oauth.client_secret.clone();
+    let secret = zone.oauth.client_secret.clone().unwrap_or_default();
     let mut credentials = ClientCredentials::new(&zone.oauth.client_id, secret);
     if let Some(url) = &zone.oauth.token_url {
         credentials = credentials.token_url(url.as_str());

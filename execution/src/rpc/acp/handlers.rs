@@ -20,7 +20,6 @@ use interzone_protocol::vocab::{Metadata, StreamId, StreamState, TaskId, TaskSta
 type AcpResult = Result<CallReply, CallError>;
 
 /// Format of the deliveries of ACP's webhook subscriptions.
-const PUSH_FORMAT: &str = "acp";
 
 /// Default page size of `tasks.list`.
 const DEFAULT_PAGE_SIZE: usize = 50;

@@ -481,6 +481,7 @@ async fn rendered_events_are_cached_per_format() {
             to: StreamState::Closed,
             reason: None,
         },
+        generation: None,
     };
     let render = async |format| {
         let cache = &state.render_cache;
