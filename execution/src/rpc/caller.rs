@@ -37,7 +37,7 @@ impl AuthenticatedCaller {
                 if let Poll::Ready(identity) = poll!(authentication.as_mut()) {
                     return identity;
                 }
-                // The issuer has to be asked. Limits how many such requests one address can have in flight.
+                // The issuer must verify the token. Limits how many such requests one address can have in flight.
                 let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
                 let Some(_request) = zone.in_flight.begin(key) else {
                     zone.metrics.record_rejected("address_share");

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
-/// Interval of the check that the zone is still alive. The parent-death signal of Linux is sent when the *thread* that
+/// Interval of the check that the zone is running. The parent-death signal of Linux is sent when the *thread* that
 /// started us ends, which may be long before the process does.
 const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time that the program has to exit by itself after the zone has died.
