@@ -1,6 +1,6 @@
-//! Sections of the Execution Zone's configuration, except agents; some are shared by both zones. Options of a
-//! component are declared by the component; here are only those that several components share or that no other crate
-//! knows.
+//! Sections of the Execution Zone's configuration, except agents; some are shared by both zones. A
+//! component declares its own options; this file has only those that several components share or that no other crate
+//! uses.
 
 use super::check::Checker;
 use super::deserializer::read_section;
