@@ -86,7 +86,7 @@ impl AuthenticatedCaller {
         ShareKey::Principal(Arc::clone(&self.identity.principal))
     }
 
-    /// True if the token is still valid: it may have been revoked meanwhile.
+    /// True if the token is still valid: it may have been revoked in the meantime.
     pub(crate) fn is_still_valid(&self, zone: &ExecutionState, peer: Option<&Peer>) -> bool {
         let checked = zone.auth.recheck(&self.identity, peer);
         checked

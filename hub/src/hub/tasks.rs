@@ -275,8 +275,8 @@ pub(super) fn reject_agent_role(message: &Message) -> Result<(), HubError> {
     Ok(())
 }
 
-/// Storage key of an idempotency key. The length prefix makes keys of different callers distinct, whatever they
-/// contain.
+/// Storage key of an idempotency key. The length prefix makes keys of different callers distinct for any
+/// content.
 fn idempotency_storage_key(caller: &Caller, key: &str) -> String {
     format!(
         "once/{}/{}/{key}",
