@@ -337,7 +337,7 @@ impl Default for WebhookConfig {
     }
 }
 
-/// `[limits]`.
+/// `[limits]`: each configuration key is a limit. The component that enforces it declares it.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitsConfig {
