@@ -1,4 +1,4 @@
-//! Exponential backoff: the delays between the attempts of an operation that is retried.
+//! Retry backoff: exponential delays with jitter between the attempts of an operation.
 //!
 //! This crate only computes delays. The caller decides which errors are retried, how often, and how to wait.
 

@@ -108,7 +108,7 @@ impl ConnectOptions {
         let Some(url) = requested.or_else(|| profile.as_ref().map(|profile| profile.url.clone()))
         else {
             return Err(Failure::Misuse(
-                "no server is configured; set one with --url or INTERZONE_URL, or start one here with \
+                "no server is configured; set one with --url or INTERZONE_URL, or start a local one with \
                  `interzone up`"
                     .to_owned(),
             ));

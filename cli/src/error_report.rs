@@ -185,7 +185,7 @@ fn transport_error(error: &TransportError) -> ReportParts {
     let failure = ConnectFailure::from_error(error);
     let advice = match failure {
         ConnectFailure::ConnectionRefused | ConnectFailure::Other => {
-            "check that the server is running and the URL is correct; `interzone up` starts one here".to_owned()
+            "check that the server is running and the URL is correct; `interzone up` starts a local one".to_owned()
         }
         _ => failure.hint("--ca", "--url"),
     };
@@ -212,7 +212,7 @@ fn token_error(error: &TokenError) -> ReportParts {
         TokenError::Refused { error: code, .. } => match code.as_str() {
             "invalid_client" => "the client id or secret is wrong, or the client was removed",
             "invalid_scope" => {
-                "the client is not allowed that scope: `interzone client list` shows its scopes"
+                "the client may not request this scope; `interzone client list` shows its scopes"
             }
             "unauthorized_client" => "the client is not allowed to use this grant type",
             _ => "check the credentials",

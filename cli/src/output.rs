@@ -59,7 +59,7 @@ pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Res
     writeln!(out)
 }
 
-/// Writes foreign JSON unchanged, except for terminal control characters.
+/// Writes JSON of a peer unchanged, except for terminal control characters.
 ///
 /// The text must be valid JSON: then such characters occur only in strings, where an escape means the same, or
 /// between values, where they mean nothing.

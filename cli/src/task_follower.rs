@@ -74,7 +74,7 @@ impl TaskFollower {
             };
             if is_waiting {
                 let task = self.fetch_task().await?;
-                // It may have been answered by another client meanwhile.
+                // It may have been answered by another client in the meantime.
                 if task.status.0.is_interrupted() {
                     self.show_last_message(&task)?;
                     return Ok(PauseReason::Question(task));

@@ -79,8 +79,8 @@ enum BreakerState {
     Probing,
 }
 
-/// Permit for one call. Dropping it without a result, as a cancelled call does, says nothing about the peer,
-/// but lets the next call probe.
+/// Permit for one call. Dropping it without a result, as a cancelled call does, does not count as success or failure
+/// of the peer, and lets the next call probe.
 #[derive(Debug)]
 pub(crate) struct BreakerPermit {
     breaker: Arc<Breaker>,

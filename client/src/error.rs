@@ -214,13 +214,13 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidResponse {
-    /// It is not a valid JSON-RPC message.
+    /// The response is not a valid JSON-RPC message.
     #[error("the response is not valid JSON-RPC: {0}")]
     Envelope(InvalidMessageKind),
-    /// It is not a response, or a batch where a single response was expected, or the reverse.
+    /// The message is not a response, or is a batch where a single response was expected, or the reverse.
     #[error("the response is not the expected kind of message")]
     UnexpectedKind,
-    /// It has the id of another call.
+    /// The response has the id of another call.
     #[error("the response has the id {received}, expected {expected}")]
     IdMismatch {
         /// The id of the request, as JSON.

@@ -97,7 +97,7 @@ impl PeerPool {
         let outcome = deadline.run(work).await.and_then(|outcome| outcome);
         match &outcome {
             Ok(reply) if reply.status.is_server_error() => permit.report_failure(Instant::now()),
-            // The request failed locally, so it says nothing about the peer.
+            // The request failed locally, so it does not count as a failure of the peer.
             Err(Error::Transport(error)) if !error.is_retryable() => permit.report_success(),
             Err(Error::Transport(_) | Error::TimedOut { .. }) => {
                 permit.report_failure(Instant::now())

@@ -1,4 +1,4 @@
-//! Retry policy. A call is never retried where that could execute it twice.
+//! Retry policy and retry backoff of calls. A call is never retried where that could execute it twice.
 
 use crate::error::{Error, is_transient};
 use crate::transport::TransportError;
@@ -8,7 +8,7 @@ use interzone_protocol::acp::codes;
 use interzone_protocol::zone::codes::PLATFORM_THROTTLED;
 use std::time::Duration;
 
-/// Retry policy with exponential backoff and full jitter.
+/// Retry backoff: exponential, with full jitter and a maximum number of retries.
 ///
 /// The wait before retry `n` is random between 0 and `base` × 2ⁿ, at most `cap`: the jitter keeps many clients
 /// from retrying at the same time.

@@ -1,7 +1,7 @@
 //! Background workers of a node: the outbox worker, and the health and shutdown of all workers.
 //!
 //! Both zones deliver through the same outbox worker; each channel has a [`DeliveryHandler`]. The hub decides when an
-//! entry is due and which node holds it. What is sent, and where, is decided by the handler of a zone.
+//! entry is due and which node holds it. The handler of a zone decides what is sent, and where.
 
 mod outbox;
 mod worker_group;

@@ -33,7 +33,7 @@ pub enum DeliveryOutcome {
     Retry {
         /// Reason for the operator, without content.
         reason: String,
-        /// Minimum delay that the receiver asked for.
+        /// Minimum delay that the receiver requested.
         retry_after: Option<Duration>,
     },
     /// Failed permanently: the entry is dead-lettered.

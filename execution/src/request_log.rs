@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Capacity of the queue.
 const QUEUE_CAPACITY: usize = 8192;
-/// Records per write. Calls that write to the store wait meanwhile, so it is small.
+/// Records per write. Calls that write to the store wait during a write, so it is small.
 const BATCH_SIZE: usize = 64;
 /// Time a record waits for others.
 const BATCH_DELAY: Duration = Duration::from_millis(200);

@@ -179,7 +179,7 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// Performs one turn. It may run several times for the same turn, sequentially, when a node dies; never
+    /// Performs one turn. It may run several times for the same turn, sequentially, when a node fails; never
     /// concurrently.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub fn principal_share(slots: usize) -> usize {
     slots - (slots / 8).max(1)
 }
 
-/// Maximum number of run slots for one group of a principal's people: the same share of the principal's share.
+/// Maximum number of run slots for one group of a principal's users: the same share of the principal's share.
 fn group_share(slots: usize) -> usize {
     principal_share(principal_share(slots))
 }

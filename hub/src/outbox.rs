@@ -98,7 +98,7 @@ impl DeliveryState {
     }
 }
 
-/// Exponential backoff with jitter and an attempt limit.
+/// Retry backoff of deliveries: exponential, with jitter and an attempt limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Delay after the first failure.

@@ -24,7 +24,7 @@ pub struct Retention {
     /// Request log entries.
     #[serde(skip)]
     pub requests: Duration,
-    /// Maximum number of request log entries, whatever their age; the newest are kept.
+    /// Maximum number of request log entries, regardless of their age; the newest are kept.
     #[serde(skip)]
     pub max_requests: u64,
 }

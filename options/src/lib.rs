@@ -1,4 +1,4 @@
-//! How components declare the options that a configuration sets.
+//! Declaration of the options that a configuration sets: how components read sizes, durations and counts.
 //!
 //! An options struct derives `Deserialize` with `#[serde(default, deny_unknown_fields)]`, and its `Default` is the
 //! only place of the default values. A field of type [`Duration`] is read with its unit by the configuration reader;

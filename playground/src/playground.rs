@@ -160,7 +160,7 @@ impl Playground {
         Faults(Arc::clone(&self.state))
     }
 
-    /// Inspects the workspace. It is locked meanwhile, so `look` should be short.
+    /// Inspects the workspace. It is locked while `look` runs, so `look` should be short.
     pub fn inspect<T>(&self, look: impl FnOnce(&Workspace) -> T) -> T {
         self.state.inspect(look)
     }

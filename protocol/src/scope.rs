@@ -1,4 +1,4 @@
-//! OAuth scopes, the same for every dialect. Their names are ACP's, whose clients ask for them.
+//! OAuth scopes, the same for every dialect. The names are those of ACP, because its clients request them.
 
 /// OAuth scope of a token. Scopes are compared exactly; there are no wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Ask an agent, stream its answer, and save the files it produces
 ///
 /// Files from the agent are saved in the current folder; existing files are not overwritten.
-/// If the agent asks a question, you can answer it on the terminal.
+/// If the agent asks a question, you can answer it in the terminal.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

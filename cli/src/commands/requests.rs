@@ -1,4 +1,4 @@
-//! `interzone requests`: shows operators what happened to requests, from the request log.
+//! `interzone requests`: lists recorded requests and their outcomes, from the request log.
 
 use super::DurationArg;
 use crate::connect::ConnectOptions;
@@ -14,7 +14,7 @@ use interzone_protocol::vocab::Timestamp;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Show what happened to requests
+/// List recorded requests and their outcomes
 ///
 /// Finds requests by request id, correlation id or task, and shows when each was answered, its caller,
 /// outcome and duration, and the state of its task. Message contents are not shown.

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// Run a Verification Zone, the frontend for Slack
 ///
 /// Prints one line with its URL when ready; everything else goes to standard error.
-/// Slack and the Execution Zone may still be down then: /readyz reports it, and questions are queued.
+/// It starts even if Slack or the Execution Zone is unreachable: /readyz reports this, and questions are
+/// queued.
 /// SIGTERM or Ctrl-C shuts it down gracefully; a second one stops it immediately.
 #[derive(Debug, Args)]
 #[command(

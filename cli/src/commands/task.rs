@@ -30,7 +30,7 @@ pub(crate) struct Task {
 
 #[derive(Debug, Subcommand)]
 enum TaskAction {
-    /// Create a task without waiting for it
+    /// Create a task and print its id, without waiting for the result
     Create {
         /// Text to send, or - to read it from standard input
         #[arg(value_name = "TEXT", required_unless_present = "file")]

@@ -41,10 +41,10 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 ///
 /// Starts an Execution Zone with the demo agent, a Verification Zone, and a local Slack workspace with a
 /// chat page, connected over HTTPS with their own certificate and tokens.
-/// All data is stored in one folder; other commands find it from here and from subfolders.
+/// All data is stored in one folder, which other commands find in the current or a parent folder.
 ///
 /// With SLACK_BOT_TOKEN and SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (Events API) in the
-/// environment, it connects to that real workspace instead of the local one.
+/// environment, it connects to your Slack workspace instead of the local one.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

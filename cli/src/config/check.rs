@@ -1,4 +1,4 @@
-//! Errors about values that only the whole configuration shows to be wrong, with the sources of the values.
+//! Errors about values that are invalid in combination with other keys, with the sources of the values.
 
 use super::error::{ConfigError, ConfigErrorKind};
 use super::layer::{Table, Value, ValueSource};

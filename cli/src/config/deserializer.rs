@@ -1,7 +1,7 @@
 //! Deserializes a merged table into the options structs. Every error names the full key and the source of its value.
 //!
-//! What it does beyond the usual: values of environment variables, which are all strings, are converted to the type
-//! of the field; a [`Duration`](std::time::Duration) is written with its unit; a single string counts as a list of
+//! In addition to what serde does: values of environment variables, which are strings, are converted to the type of
+//! the field; a [`Duration`](std::time::Duration) is written with its unit; a single string counts as a list of
 //! one; and a field named `..x` is a part: it is read from the table of its parent. (serde's `flatten` would lose the
 //! types and the sources of the values.) A part that is an enum is selected by the key with the enum's name.
 

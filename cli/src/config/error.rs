@@ -130,7 +130,7 @@ impl fmt::Display for ConfigError {
         match &self.kind {
             ConfigErrorKind::Unreadable(error) if error.kind() == io::ErrorKind::NotFound => f
                 .write_str(
-                    "no such file; set one with --config, or use `interzone up`, which needs none",
+                    "no such file; give a configuration file with --config, or use `interzone up`, which needs none",
                 ),
             ConfigErrorKind::Unreadable(error) => {
                 write!(f, "cannot be read ({error}); use a readable file")

@@ -1,6 +1,6 @@
-//! Sections of the Execution Zone's configuration, except agents; some are shared by both zones. Options of a
-//! component are declared by the component; here are only those that several components share or that no other crate
-//! knows.
+//! Sections of the Execution Zone's configuration, except agents; some are shared by both zones. A
+//! component declares its own options; this file has only those that several components share or that no other crate
+//! uses.
 
 use super::check::Checker;
 use super::deserializer::read_section;
@@ -337,7 +337,7 @@ impl Default for WebhookConfig {
     }
 }
 
-/// `[limits]`.
+/// `[limits]`: each configuration key is a limit. The component that enforces it declares it.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LimitsConfig {

@@ -370,7 +370,7 @@ impl SlackConfig {
     }
 }
 
-/// `[policy]`: who may ask questions. An empty list allows no one.
+/// `[policy]`: the allowed teams, channels and users. An empty list allows none.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PolicyConfig {

@@ -265,7 +265,7 @@ fn reference_of_errors_is_current() {
          call in the [log, the audit log or a metric](#call-outcomes), the error code of an \
          [agent](#agent-error-codes), a reason of [`/readyz`](#readiness-reasons), a \
          [rejected token](#token-error-codes) or an [invalid message](#invalid-messages). The exit codes of the \
-         command line are [here](../cli.md#exit-codes). `interzone requests ID` shows what happened to a \
+         command line are [here](../cli.md#exit-codes). `interzone requests ID` shows the outcome of a \
          request.\n\n",
     );
     page.push_str(&rpc_codes_section());

@@ -1,4 +1,4 @@
-//! Options of the Execution Zone's components, created from the configuration.
+//! Limits and options of the Execution Zone's components, converted from configuration keys.
 
 use super::StartError;
 use crate::config::{AuditConfig, Config, LimitsConfig};

@@ -142,7 +142,7 @@ fn parse_redirect(request: &str, state: &str) -> Option<Result<RedirectResult, T
     }
     match error.as_deref() {
         None => {}
-        // The user declined nothing: a login with fewer scopes may succeed.
+        // Not a refusal by the user: a login with fewer scopes may succeed.
         Some(INVALID_SCOPE) => {
             return Some(Err(TokenError::Refused {
                 error: INVALID_SCOPE.to_owned(),

@@ -54,7 +54,7 @@ struct CacheEntry {
     /// The refresh in progress. It is dropped when no caller waits for it.
     in_flight: Option<WeakShared<TokenFetchFuture>>,
     /// Counts insertions and removals, so that a slow waiter does not restore a token that was removed
-    /// meanwhile.
+    /// in the meantime.
     version: u64,
 }
 

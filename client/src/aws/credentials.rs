@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 /// Credentials are renewed this long before they expire.
 const RENEW_AHEAD: Duration = Duration::from_secs(300);
-/// Lifetime of credentials that state none, as in AWS's SDKs. A profile may change meanwhile.
+/// Lifetime of credentials that state none, as in AWS's SDKs. A profile may change in the meantime.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Delay after a renewal without better credentials, while the cached ones are valid.
 const RETRY_DELAY: Duration = Duration::from_secs(60);

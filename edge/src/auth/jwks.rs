@@ -140,7 +140,7 @@ impl Jwks {
         stale: Option<&Arc<KeySetSnapshot>>,
     ) -> Option<Arc<KeySetSnapshot>> {
         let last_fetch = self.last_fetch.lock().await;
-        // Another caller may have fetched them meanwhile.
+        // Another caller may have fetched them in the meantime.
         let loaded = self.usable();
         let newer = loaded.filter(|now| stale.is_none_or(|than| !Arc::ptr_eq(now, than)));
         if newer.is_some() {

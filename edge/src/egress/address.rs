@@ -1,12 +1,12 @@
-//! Classification of public internet addresses.
+//! SSRF check of an IP address: true only for public internet addresses.
 //!
 //! Every range that the IANA registries set aside (RFC 6890) is rejected, in IPv6 also everything outside of the
 //! allocated space (2000::/3). An IPv4 address embedded in an IPv6 one is checked itself.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns true if the address is reachable by anyone on the internet, so that reaching it on behalf of a caller gives
-/// the caller nothing new.
+/// Returns true if every host on the internet can reach the address, so that a request to it on behalf of a caller
+/// gives the caller no further access.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

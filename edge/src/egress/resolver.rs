@@ -1,4 +1,4 @@
-//! DNS resolver that checks every address at connect time.
+//! SSRF check of DNS results: a resolver that checks every address at connect time.
 //!
 //! The connection goes to exactly the checked addresses, so DNS rebinding between a check and a request has no effect.
 

@@ -1,6 +1,6 @@
 //! SSRF check of a URL by its text.
 //!
-//! DNS results are checked later, at connect time: a check now would say nothing about then.
+//! DNS results are checked at connect time, because they may change between this check and the connection.
 
 use super::EgressError;
 use super::address::is_public;
@@ -138,7 +138,7 @@ fn is_public_name(name: &str) -> bool {
         name.strip_suffix(suffix)
             .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
     };
-    // A last label of digits is no internet name, whatever a resolver makes of it.
+    // A name whose last label is digits is not an internet name, even if a resolver accepts it.
     let last = name.rsplit('.').next().unwrap_or_default();
     !INTERNAL_SUFFIXES.iter().any(|suffix| has_suffix(suffix))
         && !last.bytes().all(|byte| byte.is_ascii_digit())

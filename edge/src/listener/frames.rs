@@ -351,7 +351,7 @@ mod tests {
             let sent = (0..2 * BUDGET_BURST).find(|_| frames.track(&frame).is_err());
             assert!(sent.is_some_and(|sent| sent <= BUDGET_BURST), "type {kind}");
         }
-        // A request that is reset at once pays for both.
+        // A request that is reset at once is charged for both frames.
         let mut frames = after_preface();
         let pair = [frame(HEADERS, 0, 30), frame(RST_STREAM, 0, 4)].concat();
         assert!((0..BUDGET_BURST).any(|_| frames.track(&pair).is_err()));

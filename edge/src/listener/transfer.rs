@@ -183,11 +183,11 @@ impl Drop for Transfer {
 /// Result of checking a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransferCheck {
-    /// It progresses, or has nothing to send.
+    /// The transfer progresses, or has nothing to send.
     Progressing,
-    /// It stalled, and its stream is being reset.
+    /// The transfer stalled, and its stream is being reset.
     Reset,
-    /// It stalled, and its end is already in the HTTP library's queue: only closing the connection frees it.
+    /// The transfer stalled, and its end is already in the HTTP library's queue: only closing the connection frees it.
     NeedsAbort,
 }
 

@@ -280,7 +280,7 @@ async fn upgraded_connection_is_exempt_from_idle_timeout() {
     let head = String::from_utf8(head).unwrap();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
 
-    // Two other connections time out meanwhile, so this one is idle for longer than the timeout.
+    // Two other connections time out in the meantime, so this one is idle for longer than the timeout.
     for _ in 0..2 {
         let mut other = server.connect().await;
         assert!(send_get(&mut other, "/").await.unwrap().ends_with("here"));

@@ -1,7 +1,7 @@
-//! Command agent: runs any program as an agent and talks to it in JSON-RPC, one message per line.
+//! Command agent: runs any program as an agent and exchanges JSON-RPC messages with it, one message per line.
 //!
-//! One process serves many runs concurrently. The operator chose the program, so it is trusted to run but not to
-//! behave: whatever it prints and however it ends, only the runs that it has not answered fail, with a specific
+//! One process serves many runs concurrently. The operator chose the program, but its output is not
+//! trusted: if it prints invalid messages or ends, only the runs that it has not answered fail, with a specific
 //! error. No shell is involved, and the program's environment contains only what is configured here.
 
 use super::{output_error, stopped_error};

@@ -311,7 +311,7 @@ impl Agent for LlmAgent {
         output: Arc<dyn TurnOutput>,
     ) -> Result<TurnOutcome, AgentError> {
         let answer = self.run_turn(&turn, output.as_ref());
-        // Dropping the answer cancels whatever it waits for, including the connection.
+        // Dropping the answer cancels all pending operations, including the connection.
         tokio::select! {
             biased;
             () = turn.cancel_token.cancelled() => Err(stopped_error()),

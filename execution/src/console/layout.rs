@@ -115,7 +115,7 @@ impl PageError {
                 "Request rejected",
                 "The page is out of date, or the request came from another site. Go back, reload and try again.",
             ),
-            Self::Conflict(text) => describe_as(StatusCode::CONFLICT, "Too late", text),
+            Self::Conflict(text) => describe_as(StatusCode::CONFLICT, "Already finished", text),
             Self::SignedOut => describe_as(
                 StatusCode::UNAUTHORIZED,
                 "Signed out",

@@ -12,31 +12,31 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileProblem {
-    /// It has no bytes.
+    /// No bytes.
     Empty,
-    /// It has more bytes than are allowed for its kind.
+    /// More bytes than allowed for its kind.
     TooLarge,
-    /// It is damaged.
+    /// Damaged content.
     Damaged,
-    /// It has no text.
+    /// Document without text.
     NoText,
-    /// It unpacks to more than is allowed.
+    /// Unpacked content above the limit.
     Bomb,
-    /// It is encrypted.
+    /// Encrypted document.
     Encrypted,
-    /// It is an Office document with macros.
+    /// Office document with macros.
     Macros,
-    /// It is an Office document of the binary format.
+    /// Office document of the binary format.
     OldOffice,
-    /// It is a web page whose format was not declared.
+    /// Web page without a declared format.
     WebPage,
-    /// It is a web page that was declared to be something else.
+    /// Web page that was declared as another format.
     UnexpectedWebPage,
-    /// Its format is not supported.
+    /// Unsupported format.
     UnsupportedFormat,
-    /// It is an image whose format is not supported.
+    /// Unsupported image format.
     UnsupportedImage,
-    /// Its bytes are not of the kind that was declared.
+    /// Bytes of another kind than declared.
     Mismatch(FileKind),
 }
 

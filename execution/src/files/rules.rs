@@ -123,10 +123,10 @@ impl FileRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputRefused {
-    /// Its type is not allowed.
+    /// Type that is not allowed.
     #[error("the file's type is not allowed; see [files] allow")]
     Type,
-    /// It is too large.
+    /// File above the size limit.
     #[error("the file is larger than {limit} bytes; see [files] max_bytes")]
     Size {
         /// Maximum size in bytes.
@@ -313,7 +313,7 @@ impl FileError {
         }
     }
 
-    /// The zone cannot read any file at the moment. Says nothing about this file.
+    /// The zone cannot read any file at the moment; this file may be valid.
     pub(crate) fn reader_unavailable() -> Self {
         Self::new(
             ErrorReason::FileReaderUnavailable,

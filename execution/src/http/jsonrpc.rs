@@ -156,8 +156,8 @@ async fn read_body(
         reader.drain();
         return Err(reject(error));
     }
-    // Many clients of this address are sending. A caller that can be told apart from them must not suffer for
-    // it. An invalid token is reported later, in the normal order of checks.
+    // Callers of this address send much. A caller with a valid token is counted separately, so that other
+    // clients of the address do not affect it. An invalid token is reported later, in the normal order of checks.
     if reader.is_address_crowded()
         && let Ok(identity) = Box::pin(AuthenticatedCaller::identify(zone, headers, peer)).await
     {

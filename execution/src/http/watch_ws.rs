@@ -44,7 +44,7 @@ const REVOKED: (u16, &str) = (
     4401,
     "the token is no longer valid; reconnect with a new one",
 );
-/// There is no memory for a message.
+/// Close code and reason if no memory is available for a message.
 const TRY_LATER: (u16, &str) = (1013, "too much is being sent; reconnect later");
 
 pub(super) async fn streams_socket(

@@ -37,7 +37,7 @@ impl AuthenticatedCaller {
                 if let Poll::Ready(identity) = poll!(authentication.as_mut()) {
                     return identity;
                 }
-                // The issuer has to be asked. Limits how many such requests one address can have in flight.
+                // The issuer must verify the token. Limits how many such requests one address can have in flight.
                 let key = peer.map_or(ShareKey::Unattributed, Peer::share_key);
                 let Some(_request) = zone.in_flight.begin(key) else {
                     zone.metrics.record_rejected("address_share");
@@ -86,7 +86,7 @@ impl AuthenticatedCaller {
         ShareKey::Principal(Arc::clone(&self.identity.principal))
     }
 
-    /// True if the token is still valid: it may have been revoked meanwhile.
+    /// True if the token is still valid: it may have been revoked in the meantime.
     pub(crate) fn is_still_valid(&self, zone: &ExecutionState, peer: Option<&Peer>) -> bool {
         let checked = zone.auth.recheck(&self.identity, peer);
         checked

@@ -1,5 +1,5 @@
 //! The boundary between the call path and the dialects. A dialect implements [`Dialect`] once and [`DialectMethod`]
-//! for the enum of its methods; [`DIALECTS`] lists all that `POST /jsonrpc` serves. Nothing else on the call path
+//! for the enum of its methods; [`DIALECTS`] lists all that `POST /jsonrpc` serves. No other code on the call path
 //! names a dialect.
 
 use super::context::{CallContext, CallParams, EarlyParams, RequestMeta};

@@ -72,7 +72,7 @@ pub(crate) trait CallStream: Send {
     /// if the dialect has one.
     fn interrupt(&mut self) -> Option<StreamMessage>;
 
-    /// Returns what to do about a message for which there is no response memory.
+    /// Returns the action for a message for which no response memory is available.
     fn replace_unsendable(&mut self, is_last: bool) -> UnsendableMessage;
 }
 

@@ -93,7 +93,7 @@ async fn update_gauges(hub: &Hub, metrics: &dyn WorkerMetrics) -> Result<(), Hub
     Ok(())
 }
 
-/// Sleeps. Returns true if stopped meanwhile.
+/// Sleeps. Returns true if stopped in the meantime.
 async fn sleep_or_stop(wait: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = stop.cancelled() => true,

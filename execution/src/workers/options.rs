@@ -21,7 +21,7 @@ pub struct WorkerOptions {
     pub node: String,
     /// Duration of a task lease without renewal, in stores whose
     /// [leases expire](interzone_hub::ports::Maintenance::leases_expire).
-    /// There a node that dies blocks its tasks this long.
+    /// After a node fails, its tasks wait this long in such stores.
     pub lease: Duration,
     /// Maximum concurrent runs of all agents.
     #[serde(skip)]

@@ -136,7 +136,7 @@ impl TaskRunner {
             RunEvent::Ended(Ok(outcome)) => {
                 with_side_tasks(side_tasks, self.complete(run, &turn, outcome)).await
             }
-            // A stopped run has no outcome, whatever the agent returned.
+            // A stopped run has no outcome, even if the agent returned one.
             RunEvent::Ended(Err(_)) if run.cancel_token().is_cancelled() => "stopped",
             RunEvent::Ended(Err(error)) if error.code == NO_MEMORY => {
                 with_side_tasks(side_tasks, self.postpone(run)).await

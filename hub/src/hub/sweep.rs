@@ -47,7 +47,7 @@ impl Hub {
                     if subscription.expires_at.is_some_and(|end| end <= now) {
                         let id = &subscription.id;
                         let to = SubscriptionState::Expired;
-                        // It may have been extended meanwhile.
+                        // It may have been extended in the meantime.
                         let is_expired = |current: &Subscription| {
                             current.expires_at.is_some_and(|end| end <= now)
                         };
@@ -94,7 +94,7 @@ impl Hub {
     async fn close_idle_streams(&self, caller: &Caller) -> Result<(), HubError> {
         let before = self.now().minus(self.inner.limits.stream_idle_timeout);
         for stream in self.store().idle_streams(before, SWEEP_BATCH_SIZE).await? {
-            // There may have been activity meanwhile.
+            // There may have been activity in the meantime.
             let is_idle = |current: &Stream| current.updated_at < before;
             let (id, to) = (&stream.id, StreamState::Closed);
             ignore_already_ended(

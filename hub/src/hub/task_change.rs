@@ -292,7 +292,7 @@ impl TaskChange {
         }));
     }
 
-    /// Commits the change. [`StoreError::Conflict`] means that the task has changed meanwhile; read it and decide
+    /// Commits the change. [`StoreError::Conflict`] means that the task has changed in the meantime; read it and decide
     /// again.
     pub(super) async fn commit(self, hub: &Hub, fence: Option<Fence>) -> Result<Task, StoreError> {
         let (task, _) = self.commit_and_claim(hub, fence, None).await?;

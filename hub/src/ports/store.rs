@@ -219,7 +219,7 @@ pub trait OutboxStore: Send + Sync {
     /// Lists dead-lettered entries.
     async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<OutboxEntry>>;
 
-    /// Makes a dead entry due again with its attempts reset. Returns whether it was dead.
+    /// Replays a dead letter: makes it due again with its attempts reset. Returns true if it was dead.
     async fn replay_outbox(&self, id: &DeliveryId, now: Timestamp) -> Result<bool>;
 
     /// Returns the delivery status of the entries of a channel with these keys, oldest first; unknown keys are

@@ -71,7 +71,7 @@ impl<T: Clone + Ord> TopicTrie<T> {
     /// Values of all patterns that match the topic, deduplicated and sorted.
     ///
     /// All paths through the trie are followed in parallel (as in an NFA), so the cost is bounded by the length of the
-    /// topic times the number of nodes that can match, whatever the wildcards.
+    /// topic times the number of nodes that can match, for any wildcards.
     pub fn matches(&self, topic: &Topic) -> Vec<T> {
         let mut current = BTreeSet::from([0_usize]);
         for segment in topic.segments() {

@@ -20,9 +20,9 @@ const QUEUE_CAPACITY: usize = 1_024;
 /// Reason for closing a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
-    /// It will be closed soon: the app should open another first.
+    /// The socket will be closed soon: the app should open another first.
     Warning,
-    /// It is closed: the app should open another.
+    /// The socket is closed: the app should open another.
     RefreshRequested,
     /// Socket Mode was disabled.
     LinkDisabled,

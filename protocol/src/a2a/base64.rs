@@ -14,7 +14,7 @@ const FROM_URL_SAFE: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
 /// Bytes as base64 text of the standard alphabet with padding, as A2A writes them.
 ///
-/// It stays text, because files are large and most are only passed on.
+/// It stays text, because files are large and most are only forwarded.
 ///
 /// ```
 /// use interzone_protocol::a2a::Base64Text;

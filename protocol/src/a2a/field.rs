@@ -1,7 +1,7 @@
 //! Lenient reader of JSON values that knows the path of each.
 //!
 //! Names are camelCase or snake_case, null counts as absent, unknown members are ignored. A known member
-//! that occurs twice is refused, in whatever spelling.
+//! that occurs twice is refused, in any spelling.
 
 use super::base64::Base64Text;
 use super::invalid_field::{Expectation, InvalidField};

@@ -170,7 +170,7 @@ impl TaskPushNotificationConfig {
     }
 
     /// Reads `{"name", "pushNotificationConfig"}`, `{"parent", "configId", "config"}` or a flat object. Ids
-    /// of the path are the members `taskId` and `id`, and win.
+    /// of the path are the members `taskId` and `id`, and take precedence.
     fn read_rest_v03(object: &ObjectReader<'_, '_>) -> Result<Self, InvalidField> {
         let mut task_id = object.optional_text("taskId")?;
         let mut id = object.optional_text("id")?;

@@ -20,15 +20,15 @@ pub mod extension_methods {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskEvent {
-    /// Its status changed.
+    /// The status of the task changed.
     StatusChange,
     /// A message was added.
     NewMessage,
     /// An artifact was created or extended.
     NewArtifact,
-    /// It was completed.
+    /// The task was completed.
     Completed,
-    /// It failed.
+    /// The task failed.
     Failed,
 }
 
@@ -99,7 +99,7 @@ pub struct TaskTextParams {
 pub struct TaskStatusParams {
     /// Id of the task.
     pub task_id: String,
-    /// Activity in the agent's words.
+    /// Progress text of the agent.
     pub text: String,
 }
 

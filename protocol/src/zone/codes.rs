@@ -6,5 +6,5 @@ use interzone_jsonrpc::ErrorCode;
 pub const DOMAIN: ErrorCode = ErrorCode::new(-32000);
 /// Timeout. A2A uses the same number for another error, so `data.error_code` is always present.
 pub const TIMEOUT: ErrorCode = ErrorCode::new(-32001);
-/// The platform that hosts a zone is throttling. Our zones never send it; AgentCore does.
+/// The platform that hosts a zone is throttling. Interzone never sends it; AgentCore does.
 pub const PLATFORM_THROTTLED: ErrorCode = ErrorCode::new(-32053);

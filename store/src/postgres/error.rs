@@ -1,6 +1,6 @@
 //! Maps PostgreSQL errors to [`StoreError`].
 //!
-//! Only the server's message is passed on, never its detail, which may quote stored values.
+//! Only the server's message is forwarded, never its detail, which may quote stored values.
 
 use deadpool_postgres::PoolError;
 use interzone_hub::ports::StoreError;

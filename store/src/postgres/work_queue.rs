@@ -55,7 +55,7 @@ const FIRST_TASKS_PER_FLOW: &str = concat!(
         ORDER BY turn LIMIT $2) AS waiting"
 );
 
-/// Claims these tasks, unless another node has claimed them meanwhile.
+/// Claims these tasks, unless another node has claimed them in the meantime.
 const CLAIM_SELECTED: &str = concat!(
     "UPDATE work_queue SET node = $3, claim = nextval('work_claims'), attempt = attempt + 1,
         claimable_at = ",

@@ -11,7 +11,7 @@ use interzone_hub::ports::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 
-/// Copies the database in `from` to a new file, readable by its owner only. A server may run on it meanwhile: the
+/// Copies the database in `from` to a new file, readable by its owner only. A server may use it during the copy: the
 /// backup is one snapshot, and contains everything acknowledged before this call. Takes as long as reading
 /// and writing the data takes, however busy the server is.
 ///

@@ -1,5 +1,5 @@
 //! Blob storage. SQLite copies a value several times before it is written, and caches its pages; so large
-//! blobs are written and read in pieces, with a small page cache meanwhile.
+//! blobs are written and read in pieces, with a small page cache during the operation.
 
 use super::error::SqliteResult;
 use super::rows::{first, text};

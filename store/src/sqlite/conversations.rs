@@ -158,8 +158,8 @@ fn before_param(query: &ConversationQuery) -> i64 {
     query.before.map_or(i64::MAX, int_to_column)
 }
 
-/// Walks from question to question and collects the threads that it meets for the first time, until there are
-/// enough: a page costs what it shows, unless few threads have very many thread_tasks.
+/// Lists the threads of the newest questions: reads one question after the other and collects new threads until the
+/// page is full. The cost is proportional to the page, unless a few threads have very many questions.
 fn list_conversations(
     connection: &Connection,
     query: &ConversationQuery,

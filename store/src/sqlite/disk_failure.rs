@@ -1,7 +1,7 @@
-//! Disk failure: the store rejects all further writes, and the process is told to end.
+//! Disk failure: the store rejects all further writes and requests the exit of the process.
 //!
 //! After a failed sync (fsync), the system may have dropped the data and still report success at the next sync, so
-//! nothing that this process knows of its files is reliable. The next start is reliable: it reads the write-ahead log,
+//! this process cannot rely on the content of its files. The next start can: it reads the write-ahead log,
 //! which contains everything that was acknowledged, and checkpoints all of it.
 
 use super::lock::PROBE_SUFFIX;

@@ -137,7 +137,7 @@ pub(super) fn open_shared(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        // Checkpoints are left to the process that owns the file.
+        // Only the process that owns the file checkpoints.
         connection
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get::<_, i64>(0))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Outbox.
+//! Outbox: claims, settlement, dead letters and their replay.
 //!
 //! In every group, the first unsettled entry is marked as head; so are all entries without a group. Only
 //! marked entries can be claimed, so neither claiming nor finding the next due entry has to skip those that

@@ -1,4 +1,4 @@
-//! Retries for a bounded time, with exponential backoff.
+//! Retry backoff: exponential, for a bounded time.
 
 use interzone_backoff::Backoff;
 use std::time::Duration;

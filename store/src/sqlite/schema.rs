@@ -52,7 +52,7 @@ pub(super) fn read_version(connection: &Connection, path: &str) -> Result<usize,
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
     };
     let read_header = || -> rusqlite::Result<(i64, i64, i64)> {
-        // One transaction: another process may be creating the tables meanwhile.
+        // One transaction: another process may be creating the tables in the meantime.
         let transaction = connection.unchecked_transaction()?;
         let read = (
             number("application_id")?,

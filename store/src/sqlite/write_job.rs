@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::{broadcast, oneshot};
 
-/// Context of a running write job. Jobs run one at a time, so nothing else writes meanwhile.
+/// Context of a running write job. Jobs run one at a time, so there is no other writer.
 pub(super) struct WriteSession<'a> {
     pub(super) connection: &'a Connection,
     /// Change hints to send once the group is durable.

@@ -1,4 +1,4 @@
-//! Task lists: filters, order, pages, and pages of a list that changes meanwhile.
+//! Task lists: filters, order, pages, and pages of a list that changes between pages.
 
 use crate::builders::{
     agent, all_tasks, commit, commit_at, create, next_revision, owner, task, time_at, update,

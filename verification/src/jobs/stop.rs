@@ -1,5 +1,5 @@
-//! Stops a task. The button message is deleted, and if nothing was stopped, the user who pressed it is told why in an
-//! ephemeral message.
+//! Stops a task. The button message is deleted. If nothing was stopped, the user who pressed it gets an ephemeral
+//! message with the reason.
 
 use super::BackgroundJobHandler;
 use crate::ask::AskStateStore;

@@ -1,4 +1,4 @@
-//! Actions beside the answer: ephemeral messages and the final reaction.
+//! Actions in addition to the answer: ephemeral messages and the final reaction.
 
 use super::markdown::mrkdwn;
 use super::outbox_payload::FinalStatus;

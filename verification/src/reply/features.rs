@@ -6,7 +6,7 @@ use quick_cache::sync::Cache;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Lifetime of a cached refusal. The app may be granted the scope meanwhile.
+/// Lifetime of a cached refusal. The app may be granted the scope in the meantime.
 const REFUSAL_TTL: Duration = Duration::from_secs(3600);
 
 /// Maximum number of cached refusals.

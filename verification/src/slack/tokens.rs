@@ -177,7 +177,7 @@ impl SlackTokens {
                 }
             }
         }
-        // The file token may have been identified meanwhile.
+        // The file token may have been identified in the meantime.
         let file = inner.file.as_ref();
         Ok(file.and_then(|file| {
             file.if_unidentified()

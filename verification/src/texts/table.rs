@@ -34,7 +34,7 @@ pub(super) const fn error(key: UserMessageKey) -> BilingualText {
         ),
         UserMessageKey::OutOfTime => bilingual(
             "時間内に処理が終わりませんでした。内容を分けるか、しばらくしてからもう一度お試しください。",
-            "This took too long and was stopped. Please try again later, or ask for less at a time.",
+            "This took too long and was stopped. Please try again later, or split the request.",
         ),
         UserMessageKey::Busy => bilingual(
             "ただいま混み合っています。1 分ほど待ってからもう一度お試しください。",
@@ -131,7 +131,7 @@ pub(super) const fn phrase(phrase: UserPhrase) -> BilingualText {
         UserPhrase::Stop => bilingual("停止", "Stop"),
         UserPhrase::StopHint => bilingual("回答を作成しています。", "Working on the answer."),
         UserPhrase::NothingToStop => bilingual(
-            "この回答はもう終わっています。",
+            "この回答はすでに完了しています。",
             "This answer is already finished.",
         ),
         UserPhrase::NotYours => bilingual(
@@ -169,7 +169,7 @@ pub(super) fn skipped_file(language: Language, name: &str, skip_reason: SkipReas
         }
         SkipReason::NotFetched => bilingual(
             "取得できなかったため。もう一度アップロードしてみてください",
-            "it could not be fetched; please try to upload it again",
+            "it could not be downloaded; please upload it again",
         ),
         SkipReason::NotPermitted => bilingual(
             "ファイルを読む権限がないため。管理者にご連絡ください",

@@ -67,7 +67,7 @@ impl UpBanner<'_> {
         for (command, what) in [
             ask,
             ("interzone task list", "list your tasks"),
-            ("interzone requests", "show what happened to requests"),
+            ("interzone requests", "list requests and their outcomes"),
             (check.as_str(), "run the conformance checks"),
         ] {
             writeln!(out, "  {command:<width$}  {what}", width = check.len())?;

@@ -149,7 +149,7 @@ impl Chat {
         self.zone.public_url()
     }
 
-    /// Waits until the zone's store has failed for good, and returns the reason.
+    /// Waits until the zone's store has failed permanently, and returns the reason.
     pub(super) fn store_failed(&self) -> impl Future<Output = String> + Send + use<> {
         self.zone.store_failed()
     }

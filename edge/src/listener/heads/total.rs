@@ -78,7 +78,7 @@ impl HeadTotal {
     pub(in crate::listener) fn close_all(&self, conns: &[Arc<ConnState>]) {
         for conn in conns {
             // The memory is released when the task runs. It no longer counts in the total, or other connections would
-            // be closed for it meanwhile.
+            // be closed for it in the meantime.
             conn.heads().request_close(self);
             if conn.signal(ShutdownOrder::Abort) {
                 self.closed.fetch_add(1, Ordering::Relaxed);

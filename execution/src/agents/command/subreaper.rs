@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
-/// Interval of the check that the zone is still alive. The parent-death signal of Linux is sent when the *thread* that
+/// Interval of the check that the zone is running. The parent-death signal of Linux is sent when the *thread* that
 /// started us ends, which may be long before the process does.
 const PARENT_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Time that the program has to exit by itself after the zone has died.
+/// Time that the program has to exit by itself after the zone has ended.
 const ORPHAN_GRACE: Duration = Duration::from_secs(3);
 /// Time that killed processes have to disappear. A process of another user cannot be killed, and one blocked on a
 /// broken disk does not end.
@@ -31,9 +31,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Runs a program with our own standard input and output until it ends, we are interrupted, or the zone with the
-/// process id `parent` has died; then ends everything that the program has started. SIGTERM is left to the program,
-/// which is in our process group. Returns the program's exit code, 128 plus the signal number if a signal ended it,
-/// or 1 if it did not end by itself.
+/// process id `parent` has ended; then ends everything that the program has started. The program handles SIGTERM
+/// itself, because it is in our process group. Returns the program's exit code, 128 plus the signal number if a signal
+/// ended it, or 1 if it did not end by itself.
 ///
 /// # Errors
 /// The program cannot be started.

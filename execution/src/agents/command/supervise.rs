@@ -22,13 +22,13 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(30);
 
 /// State of the program.
 pub(super) enum ProcessState {
-    /// It is being started or restarted.
+    /// Being started or restarted.
     Starting,
-    /// It is running.
+    /// Running.
     Running(Arc<ProcessHandle>),
-    /// It keeps failing and will not be available before this time.
+    /// Failing repeatedly; not available before this time.
     Failing(Instant),
-    /// It has been shut down.
+    /// Shut down.
     Ended,
 }
 

@@ -1,6 +1,6 @@
 //! Files that the demo agent generates.
 //!
-//! File names consist of a few safe characters, whatever the request contains.
+//! File names consist of a few safe characters for every request.
 
 use crate::files::{self, FileError, FileKind, FileRequest, FileRules, GeneratedFile};
 use base64::Engine;

@@ -92,11 +92,11 @@ impl<'t> Chat<'t> {
 pub(super) enum StopReason {
     /// The answer is complete.
     End,
-    /// It waits for tool results.
+    /// The model waits for tool results.
     Tools,
-    /// It reached the token limit.
+    /// The token limit was reached.
     Length,
-    /// It refused, or a filter intervened.
+    /// The model refused, or a filter intervened.
     Filtered,
     /// A reason specific to the provider.
     Other,
@@ -117,7 +117,7 @@ impl StopReason {
 /// Event of a model's stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ModelEvent {
-    /// The model is working: it thinks, or starts a block.
+    /// Progress without text: reasoning, or the start of a block.
     Progress,
     Text(String),
     /// Text of a refusal.

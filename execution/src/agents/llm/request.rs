@@ -1,6 +1,6 @@
 //! One request to the model: sent, retried if that may help, and decoded while it streams.
 //!
-//! Nothing is retried after text of the answer was passed on, because the caller would receive it twice.
+//! Nothing is retried after text of the answer was forwarded, because the caller would receive it twice.
 
 use super::answer::{AnswerSink, TokenUsage};
 use super::attachments::{self, FileReadContext, PromptDelimiter};

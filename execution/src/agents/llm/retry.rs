@@ -1,4 +1,4 @@
-//! Retry delays: the delay that the provider requests, else exponential backoff with jitter.
+//! Retry backoff of model requests: the delay that the provider requests, else exponential with jitter.
 
 use http::HeaderMap;
 use interzone_backoff::Backoff;

@@ -27,7 +27,7 @@ impl<'o> OutputRelay<'o> {
     }
 
     /// Relays text that starts at this byte offset of the answer. If the peer restarts its answer, only text beyond
-    /// what was relayed is passed on; relayed text cannot be withdrawn, and the complete answer follows at the end.
+    /// what was relayed is forwarded; relayed text cannot be withdrawn, and the complete answer follows at the end.
     pub(super) async fn text_at(&mut self, offset: u64, delta: &str) -> Result<(), AgentError> {
         let length = u64::try_from(delta.len()).unwrap_or(u64::MAX);
         let end = offset.saturating_add(length);

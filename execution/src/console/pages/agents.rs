@@ -66,7 +66,7 @@ fn agent_card(agent: &dyn Agent, live: u64, metrics: &MetricsSnapshot) -> Html {
     );
     html!(out, "<dl class=\"facts\"><div><dt>Live tasks</dt><dd><a href=\"" (tasks) "\">" (format_number(live))
         "</a></dd></div><div><dt>Concurrency</dt><dd>" (info.concurrency) "</dd></div><div><dt>Runs</dt><dd>"
-        (format_count(runs)) "</dd></div><div><dt>Mean run</dt><dd>");
+        (format_count(runs)) "</dd></div><div><dt>Mean run time</dt><dd>");
     if runs > 0.0 {
         let mean = Duration::try_from_secs_f64(seconds / runs).unwrap_or_default();
         html!(out, (duration_exact(mean)));

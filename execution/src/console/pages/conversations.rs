@@ -52,7 +52,7 @@ async fn list(console: &Console, params: &QueryParams) -> Result<Html, PageError
     };
     let page = hub.store().conversations(&query).await?;
     let mut out = Html::new();
-    html!(out, "<h1>Conversations</h1><p class=\"lead\">Slack threads in which agents were asked.</p>"
+    html!(out, "<h1>Conversations</h1><p class=\"lead\">Slack threads with questions to agents.</p>"
         "<form class=\"filters\" action=\"" (PAGE_PATH) "\"><label>Asked by <input name=\"user\" maxlength=\"128\" "
         "value=\"" (user.unwrap_or_default()) "\" placeholder=\"exact user id\" autocomplete=\"off\"></label>"
         "<button>Show</button></form><section class=\"card\">");

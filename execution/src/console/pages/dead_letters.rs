@@ -59,7 +59,7 @@ async fn body(console: &Console, visitor: &SignedInUser) -> Result<Html, PageErr
     let (waiting, total) = store.outbox_depth().await?;
     let mut out = Html::new();
     html!(out, "<h1>Dead letters</h1><p class=\"lead\">" (format_number(total))
-        " failed after the last retry, " (format_number(waiting)) " pending.</p>");
+        " failed on the last attempt, " (format_number(waiting)) " pending.</p>");
     if !visitor.rights.change && !dead_letters.is_empty() {
         out.put(&missing_change_scope_notice());
     }

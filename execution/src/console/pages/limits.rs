@@ -38,7 +38,7 @@ async fn body(console: &Console) -> Result<Html, PageError> {
     requests.retain(|pair| pair.code.is_some());
     requests.truncate(MAX_SHOWN);
     let mut out = Html::new();
-    html!(out, "<h1>Limits and refusals</h1><p class=\"lead\">This node, since start.</p>"
+    html!(out, "<h1>Limits and rejected requests</h1><p class=\"lead\">This node, since start.</p>"
         "<div class=\"two\">");
     out.put(&card(
         "Rejected requests (authentication, limits)",

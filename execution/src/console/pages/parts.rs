@@ -60,7 +60,7 @@ fn render_part(
     let link = href.filter(|_| visitor.rights.content);
     match part.kind() {
         PartKind::Text | PartKind::Data if is_offloaded => {
-            html!(out, "<p class=\"file\">A long text");
+            html!(out, "<p class=\"file\">Long text");
             match link {
                 Some(href) => html!(out, " <a href=\"" (href) "\" download>Download</a>"),
                 None => html!(out, " "[hidden_content("text")]),

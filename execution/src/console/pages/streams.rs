@@ -49,7 +49,7 @@ async fn list(console: &Console, params: &QueryParams) -> Result<Html, PageError
     let mut out = Html::new();
     html!(
         out,
-        "<h1>Streams</h1><nav class=\"tabs\" aria-label=\"Which streams\">"
+        "<h1>Streams</h1><nav class=\"tabs\" aria-label=\"Stream state\">"
     );
     for (address, label, is_current) in [
         ("/console/streams", "Open", !is_closed),

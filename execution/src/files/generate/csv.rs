@@ -65,7 +65,7 @@ fn push_cell(table: &mut String, cell: &str, is_single: bool) {
     }
 }
 
-/// Returns true if a spreadsheet would interpret a cell as a formula. Numbers are not formulas, whatever their sign.
+/// Returns true if a spreadsheet would interpret a cell as a formula. Numbers are not formulas, even with a sign.
 fn is_formula(cell: &str) -> bool {
     let has_prefix = cell.trim_start_matches(' ').starts_with(FORMULA_PREFIXES);
     has_prefix && !is_number(cell)

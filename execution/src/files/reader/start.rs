@@ -1,6 +1,6 @@
 //! Retries the start of a child process while the system is short of processes, descriptors or memory.
 //!
-//! Such a shortage says nothing about the file, and often passes within seconds. So the start is retried with
+//! Such a shortage does not depend on the file, and often ends within seconds. So the start is retried with
 //! backoff for a bounded time.
 
 use interzone_backoff::Backoff;

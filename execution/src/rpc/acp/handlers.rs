@@ -283,8 +283,8 @@ pub(crate) fn task_notification(cx: &CallContext<'_>, params: &TaskNotification)
     accepted("Notification accepted")
 }
 
-/// A peer posts a chunk to a stream. It is attributed to the peer whatever role the chunk claims, and the peer's
-/// sequence number is ignored; the stream has its own.
+/// Posts a chunk of a peer to a stream. It is attributed to the peer, regardless of the role that the chunk states. The
+/// peer's sequence number is ignored; the stream has its own.
 pub(crate) async fn stream_chunk(cx: &CallContext<'_>, params: StreamChunk) -> AcpResult {
     cx.set_subject(&params.stream_id);
     let id = stream_id(&params.stream_id)?;

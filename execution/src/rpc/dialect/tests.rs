@@ -190,7 +190,7 @@ impl CallStream for CountStream {
     }
 }
 
-/// A zone that serves the toy dialect beside the others. Its callers have an identity without a token.
+/// A zone that serves the toy dialect in addition to the others. Its callers have an identity without a token.
 struct ToyZone {
     state: Arc<ExecutionState>,
     router: axum::Router,

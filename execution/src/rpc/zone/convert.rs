@@ -223,8 +223,8 @@ pub(super) fn history(context: Option<&[ContextMessage]>) -> Vec<Message> {
         .collect()
 }
 
-/// Returns the idempotency key of a call: its id, if it is a UUID, and a hash of its params. The token is excluded:
-/// a retry may have another one, and it must not be stored in any form.
+/// Returns the idempotency key of an `execute_task` call: its id, if it is a UUID, and a hash of its params. The token is
+/// excluded: a retry may have another one, and it must not be stored in any form.
 pub(super) fn idempotency_key(
     id: Option<&RequestId<'_>>,
     params: &ExecuteTaskParams,

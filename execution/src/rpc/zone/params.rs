@@ -85,7 +85,7 @@ fn missing_or(raw: Option<&RawJson<'_>>, required: &[&str], error: CallError) ->
 
 const TASK_ID: &str = "task_id";
 
-/// Returns the missing fields as error, whatever else is invalid.
+/// Returns the missing fields as the error, even if other fields are invalid.
 fn missing_fields(text: &str) -> Option<CallError> {
     let fields: BTreeMap<String, VerbatimJson> = serde_json::from_str(text).ok()?;
     let value_of = |name: &str| fields.get(name).filter(|value| !value.is_null());

@@ -181,7 +181,7 @@ impl Run {
                 .unwrap_or_else(PoisonError::into_inner);
             fresh_task.take()?
         };
-        // If the node was suspended meanwhile, the claim may be lost; renew it first then.
+        // If the node was suspended in the meantime, the claim may be lost; renew it first then.
         if self
             .lease
             .remaining()

@@ -1,4 +1,4 @@
-//! What a signature of an agent card signs. Keys and algorithms are left to the caller.
+//! Canonical form of an agent card, which its signature covers. The caller chooses keys and algorithms.
 
 use super::A2aAgentCard;
 use base64::Engine;
@@ -6,10 +6,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-/// Largest integer up to which all are exact in ECMAScript.
+/// Largest integer up to which ECMAScript represents all integers exactly.
 const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_992;
 
-/// Canonical form of a card, which is what its signature signs.
+/// Canonical form of a card, which its signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CanonicalForm {
     /// As in the specification: unset and default members are left out, required ones are kept.

@@ -143,7 +143,7 @@ async fn run_reader(
                 );
                 last[number] = task.revision;
             }
-            // Not created yet, or purged meanwhile.
+            // Not created yet, or purged in the meantime.
             None if min_revision == 0 => {}
             None => {
                 assert!(ends.load(Ordering::SeqCst), "{min_revision}");

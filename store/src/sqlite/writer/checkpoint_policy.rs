@@ -1,8 +1,8 @@
 //! Checkpoint policy of the write-ahead log (WAL): when it is checkpointed, and by which thread.
 //!
 //! Checkpoints run on their own thread, so that no caller waits for them. But SQLite restarts the WAL from its
-//! beginning only when all of it is checkpointed, and under constant load the background thread never quite
-//! catches up. So when the WAL is long and nearly checkpointed, the writer checkpoints the remainder itself.
+//! beginning only when all of it is checkpointed, and under constant load the background thread does not catch
+//! up completely. So when the WAL is long and nearly checkpointed, the writer checkpoints the remainder itself.
 
 use super::checkpointer::{CheckpointResult, Checkpointer};
 use super::group_commit::REJECTION_LOG_INTERVAL;
@@ -102,7 +102,7 @@ impl CheckpointPolicy {
         self.block_reason.as_ref()
     }
 
-    /// Checks the WAL now and then, after a group, and checkpoints it when it has become long.
+    /// Checks the WAL length after a group, every few changes, and checkpoints the WAL when it is long.
     pub(super) fn maybe_checkpoint(&mut self, connection: &Connection) {
         self.has_uncheckpointed = true;
         let result = self.checkpointer.poll();

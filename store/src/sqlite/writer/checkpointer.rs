@@ -124,7 +124,7 @@ fn run_checkpointer(
 }
 
 /// Checkpoints the current content of the WAL. SQLite syncs the database only if nothing was written to the WAL
-/// meanwhile; else the sync would be left to the writer, and hold up all its callers.
+/// during the checkpoint; otherwise the writer would have to sync, which delays all its callers.
 pub(super) fn checkpoint(connection: &Connection, database: &File) -> CheckpointResult {
     let result = connection
         .prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")

@@ -258,9 +258,9 @@ impl WriterLoop {
         }
     }
 
-    /// Overwrites the tail of the WAL. After a failed sync, the WAL may end with a complete transaction that callers are
-    /// about to be told was not written. This process ignores it, but it would be replayed after a crash; so something
-    /// else is written in its place first. Returns true if that succeeded.
+    /// Overwrites the tail of the WAL. After a failed sync, the WAL may end with a complete transaction that is about
+    /// to be reported as not written. This process ignores it, but the next start would recover it after a crash, so
+    /// another transaction is written in its place. Returns true if that succeeded.
     fn overwrite_unsynced_tail(&self) -> bool {
         let probe = "UPDATE meta SET value = value + 1 WHERE name = 'probe'";
         for _ in 0..3 {

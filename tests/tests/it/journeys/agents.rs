@@ -187,7 +187,7 @@ async fn hanging_agent_times_out() {
         .create_task(&token, "worker", &format!("hang {}", file.display()))
         .await;
     wait_for_file(&file).await;
-    // Other tasks run meanwhile.
+    // Other tasks run in the meantime.
     assert_eq!(
         agent_answer(&run_task(&zone, &token, "echo beside it").await),
         "beside it"

@@ -19,11 +19,11 @@ const NAMED_ENTITIES: &[(&str, char)] =
 /// Result of matching the beginning of a text that may be incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PrefixMatch<T> {
-    /// It matches.
+    /// The text matches.
     Yes(T),
-    /// It does not match, whatever follows.
+    /// The text cannot match, even if it continues.
     No,
-    /// It depends on what follows.
+    /// The text is too short to decide.
     Incomplete,
 }
 

@@ -50,11 +50,11 @@ fn allow_emphasis_at_cjk_punctuation(text: &str) -> Cow<'_, str> {
 /// State of the line that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LineState {
-    /// It has only the markers of quotes and lists; the next block belongs on it.
+    /// Only the markers of quotes and lists; the next block continues this line.
     Markers,
-    /// It has inline content, and more may follow.
+    /// Inline content, which may continue.
     Inline,
-    /// Its block has ended.
+    /// End of a block.
     Ended,
 }
 

@@ -53,7 +53,7 @@ impl SlackRateLimiter {
             if allowed_at > Instant::now() {
                 tokio::time::sleep_until(allowed_at).await;
             }
-            // Slack may have requested a delay meanwhile.
+            // Slack may have requested a delay in the meantime.
             let now = Instant::now();
             allowed_at = self
                 .lock()

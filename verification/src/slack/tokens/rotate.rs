@@ -19,7 +19,7 @@ const CLAIM_RECORD_KIND: &str = "slack.rotate";
 const RENEWAL_MARGIN: Duration = Duration::from_secs(3600);
 /// Lifetime of a claim: longer than all steps of a renewal may take.
 const CLAIM_TTL: Duration = Duration::from_secs(60);
-/// Delay before a failed renewal is retried; the old token is used meanwhile.
+/// Delay before a failed renewal is retried; the old token is used in the meantime.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Poll interval and maximum number of polls while another node renews an expired token.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

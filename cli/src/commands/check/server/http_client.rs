@@ -42,7 +42,7 @@ pub(super) enum RequestIdentity<'a> {
     /// The token with all available scopes, or no token if there is none.
     Caller,
     Anonymous,
-    /// This Authorization header.
+    /// An `Authorization` header with this value.
     Header(&'a str),
 }
 
