@@ -340,8 +340,8 @@ pub(super) const CALL_OUTCOMES: Descriptions = &[
     ),
     ("store", "Other store error; the log has the details."),
     (
-        "no_caller",
-        "A call without an authenticated caller where one is required: a bug. Report it.",
+        "cannot_stream",
+        "The method streams its reply, which a batch cannot contain. The caller sends it alone.",
     ),
     (
         "not_a_task",
