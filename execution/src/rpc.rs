@@ -179,7 +179,7 @@ impl<'a> IncomingItem<'a> {
 }
 
 impl<'a> IncomingRequest<'a> {
-    /// Parses a body. If it is not JSON, returns the response: nobody needs to be authenticated for it.
+    /// Parses a body. If it is not JSON, returns the response: it needs no authentication.
     fn parse(zone: &ExecutionState, body: &'a [u8]) -> Result<Self, Box<RpcResponse>> {
         let policy = ConfiguredEndpointPolicy {
             batch_limit: zone.batch_limit,
