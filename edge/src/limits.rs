@@ -21,7 +21,8 @@ pub struct HttpLimits {
     /// responses count in `response_memory`.
     #[serde(skip)]
     pub unread_response_bytes: u64,
-    /// Bytes received that belong to no request yet: unfinished handshakes, TLS records and request heads.
+    /// Bytes received that belong to no request yet: unfinished handshakes, TLS records and request heads. The HTTP/2
+    /// streams of connections without an authenticated caller count too.
     #[serde(rename = "head_memory", deserialize_with = "interzone_options::size")]
     pub partial_head_bytes: u64,
     /// Maximum share of connections and of requests being received that one caller may have.

@@ -195,16 +195,16 @@ fn bytes_of_ended_and_authenticated_uploads_are_released() {
     let admission = admission(1, 32);
     let principal: Arc<str> = "someone".into();
     let ended = TestUpload::begin(&admission, "10.0.0.1");
-    let known = TestUpload::begin(&admission, "10.0.0.1");
-    for upload in [&ended, &known] {
+    let authenticated = TestUpload::begin(&admission, "10.0.0.1");
+    for upload in [&ended, &authenticated] {
         upload.upload.consume(64 * 1024, false);
     }
-    known.upload.set_authenticated(&principal);
-    known.upload.consume(64 * 1024 * 1024, false);
+    authenticated.upload.set_authenticated(&principal);
+    authenticated.upload.consume(64 * 1024 * 1024, false);
     ended.upload.complete();
-    assert_eq!(known.rejection(), None);
+    assert_eq!(authenticated.rejection(), None);
     assert_eq!(admission.lock().unauthenticated.bytes(), 0);
-    drop((ended, known));
+    drop((ended, authenticated));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn address_without_authentication_has_a_share_of_requests_once_half_are_taken() 
         let slot = addresses.admit(address, registration.conn());
         (registration, slot)
     };
-    let (flood, other, known) = (connect(1), connect(2), connect(1));
+    let (flood, other, authenticated) = (connect(1), connect(2), connect(1));
     let flooding: Vec<WorkPermit> =
         std::iter::from_fn(|| admission.try_begin("/", flood.0.conn())).collect();
     assert_eq!(flooding.len(), 8, "half of the total");
@@ -262,8 +262,8 @@ fn address_without_authentication_has_a_share_of_requests_once_half_are_taken() 
         .collect();
     assert!(others.iter().all(Option::is_some));
     assert!(admission.try_begin("/", other.0.conn()).is_none());
-    ConnectionHandle::new(known.0.conn()).set_authenticated();
-    assert!(admission.try_begin("/", known.0.conn()).is_some());
+    ConnectionHandle::new(authenticated.0.conn()).set_authenticated();
+    assert!(admission.try_begin("/", authenticated.0.conn()).is_some());
     drop((flooding, others));
     assert!(admission.try_begin("/", flood.0.conn()).is_some());
     assert_eq!(admission.in_flight.load(Ordering::Relaxed), 0);
