@@ -1,4 +1,5 @@
-//! Memory budget shared by many callers: a total, and a share for each caller, so that one of them cannot take all.
+//! Memory budget shared by many callers: a total, and a share for each caller that shrinks with the free memory, so that
+//! neither one caller nor a few together can take all.
 
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -37,6 +38,9 @@ pub enum ShareKey {
     Unattributed,
 }
 
+/// Part of its share that a caller without memory may take although less would stay free: a sixteenth.
+const FIRST_RESERVATION_DIVISOR: usize = 16;
+
 /// Maximum part of a total for one caller: 16 is a sixteenth, 1 is all of it.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(default, deny_unknown_fields)]
@@ -73,6 +77,10 @@ impl Default for Shares {
 }
 
 /// Memory budget with a total and a share for each caller. Clones share it. Memory is counted in pages.
+///
+/// A caller may hold at most its share, and at most as much as stays free (dynamic threshold of Choudhury and Hahne).
+/// So however many callers hold all they may, some memory stays free for the next. A caller that holds nothing may
+/// take up to a sixteenth of its share of what is free.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<BudgetState>);
 
@@ -84,20 +92,15 @@ struct BudgetState {
     released: Notify,
 }
 
-/// Maximum number of pages of a caller: normally, and if it has only one reservation.
+/// Page limits of a caller.
 #[derive(Clone, Copy)]
 struct PageLimit {
-    shared: usize,
-    single: usize,
-}
-
-impl PageLimit {
-    const fn strict(pages: usize) -> Self {
-        Self {
-            shared: pages,
-            single: pages,
-        }
-    }
+    /// Pages that it may hold. If that is less than the total, at most as many as stay free.
+    share: usize,
+    /// Pages of an only reservation that it may hold whatever stays free.
+    first: usize,
+    /// Pages of an only reservation that it may hold if a quarter of the total stays free.
+    alone: usize,
 }
 
 /// Reserved pages. A caller has an entry only while it has a reservation.
@@ -128,8 +131,8 @@ impl MemoryBudget {
 
     /// Returns the maximum bytes of a caller's only reservation.
     pub fn max_reservation(&self, key: &ShareKey) -> usize {
-        let pages = self.page_limit(key).single.min(self.pages());
-        pages.saturating_mul(Self::PAGE)
+        let limit = self.page_limit(key);
+        limit.share.max(limit.alone).saturating_mul(Self::PAGE)
     }
 
     /// Completes when memory is released after this call. It need not be enough, and other callers may take it first.
@@ -137,8 +140,8 @@ impl MemoryBudget {
         self.0.released.notified()
     }
 
-    /// Reserves so many bytes until the reservation is dropped; `None` if the total or the caller's share is used up.
-    /// The only reservation of a principal may exceed its share.
+    /// Reserves so many bytes until the reservation is dropped; `None` if the total or the caller's share is used up, or
+    /// if less than the caller holds would stay free. The only reservation of a principal may exceed its share.
     pub fn reserve(&self, key: &ShareKey, bytes: usize) -> Option<Reservation> {
         let mut reservation = Reservation {
             budget: self.clone(),
@@ -151,19 +154,20 @@ impl MemoryBudget {
     /// Returns the page limits of a caller.
     fn page_limit(&self, key: &ShareKey) -> PageLimit {
         let pages = self.pages();
-        let part = |divisor: usize| pages.div_ceil(divisor.max(1)).max(1);
-        match key {
-            ShareKey::Address(_) => PageLimit::strict(part(self.0.shares.address)),
-            ShareKey::Principal(_) => {
-                let usual = part(self.0.shares.principal);
-                // The response for one large task may exceed the share, but never takes the last quarter.
-                let alone = usual.max(pages - pages / 4);
-                PageLimit {
-                    shared: usual,
-                    single: alone,
-                }
-            }
-            ShareKey::Unattributed => PageLimit::strict(pages),
+        let share = match key {
+            ShareKey::Address(_) => self.0.shares.address,
+            ShareKey::Principal(_) => self.0.shares.principal,
+            ShareKey::Unattributed => 1,
+        };
+        let share = pages.div_ceil(share.max(1)).max(1);
+        PageLimit {
+            share,
+            first: (share / FIRST_RESERVATION_DIVISOR).max(1),
+            // The response for one large task may exceed the share, but never takes the last quarter.
+            alone: match key {
+                ShareKey::Principal(_) => pages - pages / 4,
+                ShareKey::Address(_) | ShareKey::Unattributed => 0,
+            },
         }
     }
 
@@ -183,7 +187,7 @@ impl MemoryBudget {
         let mut reserved = self.lock();
         let total = reserved.total.saturating_add(pages);
         let is_acquired =
-            total <= self.pages() && reserved.add(key, already, pages, self.page_limit(key));
+            total <= self.pages() && self.add(&mut reserved, key, already, pages, total);
         if is_acquired {
             reserved.total = total;
         }
@@ -192,11 +196,40 @@ impl MemoryBudget {
 
     fn transfer(&self, from: &ShareKey, to: &ShareKey, pages: usize) -> bool {
         let mut reserved = self.lock();
-        let is_moved = reserved.add(to, 0, pages, self.page_limit(to));
+        let total = reserved.total;
+        let is_moved = self.add(&mut reserved, to, 0, pages, total);
         if is_moved {
             reserved.remove(from, pages);
         }
         is_moved
+    }
+
+    /// Adds pages to a caller if its limits allow it. `already` is what their reservation has, `total` the pages of
+    /// all callers afterwards.
+    fn add(
+        &self,
+        reserved: &mut ReservedPages,
+        key: &ShareKey,
+        already: usize,
+        pages: usize,
+        total: usize,
+    ) -> bool {
+        let before = reserved.by_key.get(key).copied().unwrap_or(0);
+        let held = before.saturating_add(pages);
+        let all = self.pages();
+        let free = all.saturating_sub(total);
+        let limit = self.page_limit(key);
+        let is_only = before <= already;
+        let is_within_share = held <= limit.share && (held <= free || limit.share >= all);
+        let is_first = is_only && held <= limit.first;
+        let is_alone = is_only && held <= limit.alone && free >= all / 4;
+        if pages > 0 && !(is_within_share || is_first || is_alone) {
+            return false;
+        }
+        if held > 0 {
+            reserved.by_key.insert(key.clone(), held);
+        }
+        true
     }
 
     fn release(&self, key: &ShareKey, pages: usize) {
@@ -209,23 +242,6 @@ impl MemoryBudget {
 }
 
 impl ReservedPages {
-    /// Adds pages to a caller if its share allows it. `already` is what their reservation has.
-    fn add(&mut self, key: &ShareKey, already: usize, pages: usize, share: PageLimit) -> bool {
-        let pages_of_key = self.by_key.get(key).copied().unwrap_or(0);
-        let limit = match pages_of_key > already {
-            true => share.shared,
-            false => share.single,
-        };
-        let new_pages = pages_of_key.saturating_add(pages);
-        if new_pages > limit {
-            return false;
-        }
-        if new_pages > 0 {
-            self.by_key.insert(key.clone(), new_pages);
-        }
-        true
-    }
-
     fn remove(&mut self, key: &ShareKey, pages: usize) {
         if let Entry::Occupied(mut entry) = self.by_key.entry(key.clone()) {
             *entry.get_mut() = entry.get().saturating_sub(pages);
@@ -362,14 +378,66 @@ mod tests {
         assert_eq!(budget.lock().by_key.len(), 1, "no entry without memory");
     }
 
+    /// Reserves one page after the other until there is no more, and returns the pages.
+    fn reserve_all(budget: &MemoryBudget, key: &ShareKey) -> Vec<Reservation> {
+        std::iter::from_fn(|| budget.reserve(key, 1)).collect()
+    }
+
+    #[test]
+    fn callers_that_take_all_they_may_leave_memory_to_the_next() {
+        let budget = MemoryBudget::new(512 * PAGE);
+        let mut held = Vec::new();
+        for (name, pages) in [("a", 128), ("b", 128), ("c", 128), ("d", 64), ("e", 32)] {
+            let of_caller = reserve_all(&budget, &principal(name));
+            assert_eq!(of_caller.len(), pages, "{name}");
+            held.push(of_caller);
+        }
+        // A caller without memory need not leave as much free.
+        let mut first = budget.reserve(&principal("f"), 4 * PAGE).unwrap();
+        assert!(first.grow_to(8 * PAGE));
+        for name in ["g", "h"] {
+            assert!(budget.reserve(&principal(name), 13 * PAGE).is_none());
+            held.push(vec![budget.reserve(&principal(name), 8 * PAGE).unwrap()]);
+        }
+        assert!(budget.reserve(&principal("f"), 8 * PAGE).is_none());
+        // What is released is free for those who hold less.
+        held.remove(0);
+        assert!(first.grow_to(72 * PAGE));
+        assert!(!first.grow_to(73 * PAGE), "as much stays free");
+    }
+
+    #[test]
+    fn addresses_leave_memory_to_the_next() {
+        let budget = MemoryBudget::new(64 * PAGE);
+        let held: Vec<_> = (0..15)
+            .map(|n| reserve_all(&budget, &address(&format!("10.0.0.{n}"))))
+            .collect();
+        let pages: usize = held.iter().map(Vec::len).sum();
+        assert_eq!(pages, 60);
+        let last = reserve_all(&budget, &address("10.0.1.0"));
+        assert_eq!(last.len(), 2);
+    }
+
+    #[test]
+    fn full_share_is_not_reduced() {
+        let budget = MemoryBudget::with_shares(16 * PAGE, Shares::FULL);
+        for key in [principal("a"), address("10.0.0.1")] {
+            assert_eq!(reserve_all(&budget, &key).len(), 16);
+        }
+    }
+
     #[test]
     fn only_reservation_of_a_principal_may_exceed_its_share() {
         let budget = MemoryBudget::new(16 * PAGE);
         let mut large = budget.reserve(&principal("a"), PAGE).unwrap();
         assert!(large.grow_to(12 * PAGE));
         assert!(budget.reserve(&principal("a"), 1).is_none());
-        budget.reserve(&principal("b"), 4 * PAGE).unwrap();
+        assert!(budget.reserve(&principal("b"), 3 * PAGE).is_none());
+        budget.reserve(&principal("b"), 2 * PAGE).unwrap();
         drop(large);
+        let small = budget.reserve(&principal("b"), PAGE).unwrap();
+        assert!(budget.reserve(&principal("a"), 12 * PAGE).is_none());
+        drop(small);
         assert!(budget.reserve(&principal("a"), 13 * PAGE).is_none());
         assert!(budget.reserve(&address("10.0.0.1"), 2 * PAGE).is_none());
     }

@@ -87,8 +87,8 @@ impl AttachmentLoader {
     }
 
     /// Maximum memory for the attachments that have to be downloaded; their content is held as base64.
-    pub(crate) fn bytes_to_fetch(&self, turn: &Turn) -> usize {
-        let parts = turn.message.parts().iter();
+    pub(crate) fn bytes_to_fetch(&self, message: &Message) -> usize {
+        let parts = message.parts().iter();
         let missing = parts.filter(|part| {
             part.extra().get(ATTACHMENT_FIELD).is_some()
                 && part.content().is_none()

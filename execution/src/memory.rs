@@ -3,18 +3,31 @@
 use async_trait::async_trait;
 use interzone_edge::budget::{MemoryBudget, Reservation, ShareKey};
 use interzone_hub::ReadMemory;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Time a call waits for response memory. A caller that reads several large tasks at once is then served one
-/// after another and does not have to retry.
+/// Time the calls of a request wait for response memory. A caller that reads several large tasks at once is then served
+/// one after another and does not have to retry.
 const RESERVATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Deadline of all waits for memory of one request, set by the first. Calls of a batch that waited one after another
+/// would exceed the time of the request. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct ReservationDeadline(Arc<OnceLock<Instant>>);
+
+impl ReservationDeadline {
+    fn get(&self) -> Instant {
+        *self.0.get_or_init(|| Instant::now() + RESERVATION_TIMEOUT)
+    }
+}
 
 /// Memory that one call or run may read, a part of a memory budget. The first 64 KiB need no reservation.
 pub(crate) struct MemoryAccount {
     budget: MemoryBudget,
     key: ShareKey,
+    /// Deadline of the request; `None` if each wait has its own.
+    deadline: Option<ReservationDeadline>,
     state: Mutex<AccountState>,
 }
 
@@ -29,8 +42,15 @@ impl MemoryAccount {
         Self {
             budget: budget.clone(),
             key,
+            deadline: None,
             state: Mutex::default(),
         }
+    }
+
+    /// Limits all waits by the deadline of a request.
+    pub(crate) fn with_deadline(mut self, deadline: &ReservationDeadline) -> Self {
+        self.deadline = Some(deadline.clone());
+        self
     }
 
     /// Returns the reservation, which the response body then holds.
@@ -78,7 +98,8 @@ enum ReserveError {
 impl ReadMemory for MemoryAccount {
     async fn reserve(&self, bytes: usize) -> bool {
         let wanted = self.lock().wanted.saturating_add(bytes);
-        let deadline = Instant::now() + RESERVATION_TIMEOUT;
+        let own_deadline = ReservationDeadline::default();
+        let deadline = self.deadline.as_ref().unwrap_or(&own_deadline);
         loop {
             let released = self.budget.released();
             match self.grow_to(wanted) {
@@ -90,7 +111,7 @@ impl ReadMemory for MemoryAccount {
                 Err(ReserveError::CannotGrow) => return false,
                 Err(ReserveError::NothingReserved) => {}
             }
-            if timeout_at(deadline, released).await.is_err() {
+            if timeout_at(deadline.get(), released).await.is_err() {
                 return false;
             }
         }
@@ -130,7 +151,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn call_waits_for_memory_until_another_response_is_sent() {
-        let budget = budget(4);
+        let budget = budget(6);
         let first = memory(&budget, "anna");
         assert!(first.reserve(2 * PAGE).await);
         let second = memory(&budget, "anna");
@@ -147,10 +168,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn calls_of_a_request_share_the_time_to_wait() {
+        let budget = budget(4);
+        let first = memory(&budget, "anna");
+        assert!(first.reserve(2 * PAGE).await);
+        let deadline = ReservationDeadline::default();
+        let call = || memory(&budget, "anna").with_deadline(&deadline);
+        tokio::time::advance(RESERVATION_TIMEOUT).await;
+        let started = Instant::now();
+        for _ in 0..10 {
+            assert!(!call().reserve(2 * PAGE).await);
+        }
+        assert_eq!(started.elapsed(), RESERVATION_TIMEOUT);
+        drop(first);
+        assert!(call().reserve(2 * PAGE).await, "no wait is needed");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn call_holding_memory_does_not_wait_for_more() {
         let budget = budget(4);
-        let (anna, bert) = (memory(&budget, "anna"), memory(&budget, "bert"));
-        assert!(anna.reserve(2 * PAGE).await && bert.reserve(2 * PAGE).await);
+        let anna = memory(&budget, "anna");
+        assert!(anna.reserve(2 * PAGE).await);
+        let _others = budget.reserve(&ShareKey::Unattributed, 2 * PAGE).unwrap();
         let started = Instant::now();
         assert!(!anna.reserve(PAGE).await);
         assert_eq!(started.elapsed(), Duration::ZERO);

@@ -64,18 +64,30 @@ pub fn next_turn(last_claimed: i64, last_queued: Option<i64>, priority: Priority
 /// single caller.
 const MIN_SHARED_SLOTS: usize = 4;
 
+/// A caller may hold at most this many times the slots that stay free, so 7/8 of the slots if it is the only one.
+const HELD_PER_FREE_SLOT: usize = 7;
+
 /// Maximum number of run slots for one principal: all but an eighth (at least one), so that others find a free slot
 /// however long its runs take.
 pub fn principal_share(slots: usize) -> usize {
-    if slots < MIN_SHARED_SLOTS {
-        return slots.max(1);
-    }
-    slots - (slots / 8).max(1)
+    let slots = slots.max(1);
+    startable_runs(slots, 0, slots)
 }
 
-/// Maximum number of run slots for one group of a principal's users: the same share of the principal's share.
-fn group_share(slots: usize) -> usize {
-    principal_share(principal_share(slots))
+/// Number of runs that one more caller may start, of `slots` slots of which it holds `held` and `free` are free
+/// (dynamic threshold of Choudhury and Hahne). Each run starts while the caller holds less than seven times the free
+/// slots, and leaves one free. A caller without a run may take the last slot. So however many callers hold as much
+/// as they may, a slot stays free for the next.
+fn startable_runs(slots: usize, held: usize, free: usize) -> usize {
+    if slots < MIN_SHARED_SLOTS {
+        return slots.saturating_sub(held);
+    }
+    let below_threshold = free
+        .saturating_mul(HELD_PER_FREE_SLOT)
+        .saturating_sub(held)
+        .div_ceil(HELD_PER_FREE_SLOT + 1);
+    let startable = below_threshold.min(free.saturating_sub(1));
+    startable.max(usize::from(held == 0))
 }
 
 /// Runs per owner on a node, and their limits. Without slots nothing is limited.
@@ -107,19 +119,24 @@ impl RunShares {
     /// Returns true if one more run fits into the shares of these slots, counting the runs of one agent or of all.
     fn fits(&self, slots: Option<usize>, only_agent: Option<&AgentId>, owner: &WorkOwner) -> bool {
         let Some(slots) = slots else { return true };
-        let (mut principal, mut group) = (0, 0);
+        let slots = slots.max(1);
+        let (mut all, mut principal, mut group) = (0, 0, 0);
         for ((agent, holder), runs) in &self.running {
-            if only_agent.is_some_and(|only_agent| only_agent != agent)
-                || holder.principal != owner.principal
-            {
+            if only_agent.is_some_and(|only_agent| only_agent != agent) {
                 continue;
             }
-            principal += runs;
-            if holder.group == owner.group {
-                group += runs;
+            all += runs;
+            if holder.principal == owner.principal {
+                principal += runs;
+                if holder.group == owner.group {
+                    group += runs;
+                }
             }
         }
-        principal < principal_share(slots) && (owner.group == 0 || group < group_share(slots))
+        let of_principal = startable_runs(slots, principal, slots.saturating_sub(all));
+        // The people of a principal share what it may start by the same rule.
+        let is_group_below = || startable_runs(principal_share(slots), group, of_principal) > 0;
+        of_principal > 0 && (owner.group == 0 || is_group_below())
     }
 
     /// Counts a started run.

@@ -482,7 +482,7 @@ fn download_memory_follows_declared_size() {
             None => part,
         }
     };
-    let bytes = |parts| loader.bytes_to_fetch(&turn_with("look", parts));
+    let bytes = |parts| loader.bytes_to_fetch(&turn_with("look", parts).message);
     assert_eq!(bytes(vec![inline("a.txt", "text/plain", b"here")]), 0);
     // Twice the size and 64 KiB, as base64.
     assert_eq!(

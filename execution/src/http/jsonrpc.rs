@@ -4,6 +4,7 @@
 use super::open_watch::path_id;
 use super::response::JSONRPC_PATH;
 use super::{call_stream, response};
+use crate::memory::ReservationDeadline;
 use crate::rpc::body::ResponseBody;
 use crate::rpc::context::{DeclaredFields, Endpoint};
 use crate::rpc::errors::CallError;
@@ -84,6 +85,7 @@ pub(super) async fn serve_request(
             .then(|| TraceParent::from_headers(&headers))
             .flatten(),
         endpoint,
+        memory_deadline: ReservationDeadline::default(),
         declared: DeclaredFields::collect(&zone.methods, &headers, &uri),
     };
     if method != Method::POST {

@@ -1,5 +1,6 @@
 //! HTTP responses: status, headers, and a JSON-RPC error body for rejected requests.
 
+use crate::memory::ReservationDeadline;
 use crate::rpc::context::{DeclaredFields, Endpoint};
 use crate::rpc::errors::{self, WireError};
 use crate::rpc::{RequestMeta, RpcResponse};
@@ -37,6 +38,7 @@ impl RequestMeta {
             can_stream: false,
             trace: TraceParent::from_headers(headers),
             endpoint: Endpoint::new(JSONRPC_PATH),
+            memory_deadline: ReservationDeadline::default(),
             declared: DeclaredFields::default(),
         }
     }
@@ -207,6 +209,7 @@ pub fn listener_rejection(reason: RejectReason, correlation: CorrelationId) -> R
         can_stream: false,
         trace: None,
         endpoint: Endpoint::new(JSONRPC_PATH),
+        memory_deadline: ReservationDeadline::default(),
         declared: DeclaredFields::default(),
     };
     error_response(&error, &meta)

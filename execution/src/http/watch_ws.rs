@@ -5,6 +5,7 @@
 use super::open_watch::{OpenedWatch, open_watch, path_id};
 use super::response::error_response;
 use super::watch_sse::render;
+use crate::memory::ReservationDeadline;
 use crate::notifications::RenderError;
 use crate::rpc::acp::{self, convert};
 use crate::rpc::body::ResponseBody;
@@ -189,6 +190,7 @@ async fn handle_call(
         received_at: Instant::now(),
         can_stream: reply.is_none(),
         trace: None,
+        memory_deadline: ReservationDeadline::default(),
         ..meta.clone()
     };
     let response = serve_authenticated(zone, caller, text, &meta).await;

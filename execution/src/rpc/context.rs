@@ -2,7 +2,7 @@
 
 use super::AuthenticatedCaller;
 use super::dialect::{MethodRegistry, ResolvedMethod};
-use crate::memory::MemoryAccount;
+use crate::memory::{MemoryAccount, ReservationDeadline};
 use crate::state::ExecutionState;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use interzone_edge::listener::Peer;
@@ -29,6 +29,8 @@ pub(crate) struct RequestMeta {
     pub(crate) trace: Option<TraceParent>,
     /// Endpoint that received it.
     pub(crate) endpoint: Endpoint,
+    /// Deadline up to which its calls may wait for response memory.
+    pub(crate) memory_deadline: ReservationDeadline,
     /// Headers and query parameters that dialects declare.
     #[cfg_attr(
         not(test),
@@ -162,7 +164,8 @@ impl<'z> CallContext<'z> {
             method,
             subject: OnceLock::new(),
             correlation: OnceLock::new(),
-            memory: MemoryAccount::new(&zone.limits.response_memory, authenticated.share()),
+            memory: MemoryAccount::new(&zone.limits.response_memory, authenticated.share())
+                .with_deadline(&meta.memory_deadline),
         }
     }
 

@@ -69,13 +69,14 @@ impl CountedRun {
             return true;
         }
         let mut shares = lock(&self.shares);
-        if !shares.admits(&self.agent, owner) {
-            return false;
-        }
+        // The slot of this run is free for the other owner.
         shares.remove(&self.agent, &self.owner);
-        shares.add(&self.agent, owner);
-        self.owner = owner.clone();
-        true
+        let is_admitted = shares.admits(&self.agent, owner);
+        if is_admitted {
+            self.owner = owner.clone();
+        }
+        shares.add(&self.agent, &self.owner);
+        is_admitted
     }
 }
 

@@ -12,7 +12,7 @@ use interzone_edge::budget::ShareKey;
 use interzone_hub::{
     Agent, AgentError, HubError, ReadMemory, Run, Task, Turn, TurnOutcome, TurnOutput, TurnStart,
 };
-use interzone_protocol::vocab::Artifact;
+use interzone_protocol::vocab::{Artifact, Message};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,9 +37,6 @@ const FLUSH_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay before a task that lacked memory is claimed again.
 const MEMORY_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Error code of a run that lacks memory.
-const NO_MEMORY: &str = "no_memory";
-
 /// Runner of tasks.
 pub(super) struct TaskRunner {
     pub(super) options: Arc<WorkerOptions>,
@@ -60,6 +57,24 @@ enum RunEvent {
     TimedOut,
     /// The node shuts down.
     Shutdown,
+}
+
+/// Memory for the input of a run: for its messages, and for attachments that have to be downloaded.
+struct InputMemory<'a> {
+    account: MemoryAccount,
+    attachments: Option<&'a Arc<AttachmentLoader>>,
+}
+
+#[async_trait]
+impl ReadMemory for InputMemory<'_> {
+    async fn reserve(&self, bytes: usize) -> bool {
+        self.account.reserve(bytes).await
+    }
+
+    fn preparation_bytes(&self, message: &Message) -> usize {
+        let bytes = |loader: &&Arc<AttachmentLoader>| loader.bytes_to_fetch(message);
+        self.attachments.as_ref().map_or(0, bytes)
+    }
 }
 
 type AgentTask = JoinSet<Result<TurnOutcome, AgentError>>;
@@ -92,10 +107,12 @@ impl TaskRunner {
         let task = &run.work_item().task_id;
         let principal = run.work_item().owner.principal.as_str().into();
         // Held until the run has ended.
-        let memory = MemoryAccount::new(&self.options.memory, ShareKey::Principal(principal));
-        let memory = Arc::new(memory);
+        let memory = InputMemory {
+            account: MemoryAccount::new(&self.options.memory, ShareKey::Principal(principal)),
+            attachments: self.options.attachments.as_ref(),
+        };
         let turn = match self
-            .retry_store(|| run.start_turn_within(Some(&*memory)))
+            .retry_store(|| run.start_turn_within(Some(&memory)))
             .await
         {
             Ok(TurnStart::Turn(turn)) => *turn,
@@ -111,9 +128,9 @@ impl TaskRunner {
         let (runner, agent_turn, output) = (agent.clone(), turn.clone(), run_output.clone());
         match &self.options.attachments {
             Some(loader) if AttachmentLoader::has_attachments(&turn) => {
-                let (loader, run, memory) = (loader.clone(), run.clone(), memory.clone());
+                let (loader, run) = (loader.clone(), run.clone());
                 agent_task.spawn(async move {
-                    run_with_attachments(&loader, &run, &memory, runner, agent_turn, output).await
+                    run_with_attachments(&loader, &run, runner, agent_turn, output).await
                 });
             }
             _ => {
@@ -140,9 +157,6 @@ impl TaskRunner {
             }
             // A stopped run has no outcome, even if the agent returned one.
             RunEvent::Failed(_) if run.cancel_token().is_cancelled() => "stopped",
-            RunEvent::Failed(error) if error.code == NO_MEMORY => {
-                with_side_tasks(side_tasks, self.postpone(run)).await
-            }
             RunEvent::Failed(error) => with_side_tasks(side_tasks, self.fail(run, &error)).await,
             RunEvent::Stopped => {
                 with_side_tasks(side_tasks, self.stop_agent(run, &mut agent_task)).await;
@@ -324,19 +338,11 @@ impl TaskRunner {
 async fn run_with_attachments(
     loader: &AttachmentLoader,
     run: &Run,
-    memory: &MemoryAccount,
     agent: Arc<dyn Agent>,
     turn: Turn,
     output: Arc<dyn TurnOutput>,
 ) -> Result<TurnOutcome, AgentError> {
     let stop = turn.cancel_token.clone();
-    let download_bytes = loader.bytes_to_fetch(&turn);
-    if download_bytes > 0 && !memory.reserve(download_bytes).await {
-        return Err(AgentError {
-            code: NO_MEMORY,
-            detail: "no memory is left for the attachments".to_owned(),
-        });
-    }
     let prepared = tokio::select! {
         biased;
         () = stop.cancelled() => return Err(stopped_error()),

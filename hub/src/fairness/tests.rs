@@ -1,8 +1,6 @@
 //! Tests of turns, run slot shares and person groups.
 
-use super::{
-    PERSON_GROUPS, RunShares, WorkOwner, group_share, next_turn, person_group, principal_share,
-};
+use super::{PERSON_GROUPS, RunShares, WorkOwner, next_turn, person_group, principal_share};
 use interzone_protocol::vocab::{AgentId, PrincipalId, Priority};
 
 fn agent(name: &str) -> AgentId {
@@ -32,21 +30,64 @@ fn next_turn_follows_owner_or_last_claimed() {
     assert_eq!(next_turn(i64::MAX, None, Priority::Low), i64::MAX);
 }
 
+/// Fills the slots of an agent with the runs of one owner after the other and returns their numbers.
+fn fill_in_order(slots: usize, owners: &[WorkOwner]) -> Vec<usize> {
+    let demo = agent("demo");
+    let mut shares = RunShares::new(1_000_000, [(demo.clone(), slots)]);
+    let owners = owners.iter();
+    owners
+        .map(|owner| fill_share(&mut shares, &demo, owner))
+        .collect()
+}
+
 #[test]
-fn principal_share_reserves_an_eighth_from_four_slots() {
-    let shares =
-        [0, 1, 2, 3, 4, 8, 16, 256].map(|slots| (principal_share(slots), group_share(slots)));
-    let expected = [
-        (1, 1),
-        (1, 1),
-        (2, 2),
-        (3, 3),
-        (3, 3),
-        (7, 6),
-        (14, 13),
-        (224, 196),
-    ];
-    assert_eq!(shares, expected);
+fn caller_alone_leaves_an_eighth_of_four_or_more_slots() {
+    for slots in 0..300_usize {
+        let share = match slots {
+            0..4 => slots.max(1),
+            _ => slots - (slots / 8).max(1),
+        };
+        assert_eq!(principal_share(slots), share, "{slots}");
+        assert_eq!(
+            fill_in_order(slots, &[owner("alice", 0)]),
+            [share],
+            "{slots}"
+        );
+        let of_group = fill_in_order(slots, &[owner("slack", 3)]);
+        assert_eq!(of_group, [principal_share(share)], "{slots}");
+    }
+}
+
+#[test]
+fn owners_that_fill_their_shares_leave_slots_to_the_next() {
+    let names = ["a", "b", "c", "d"].map(|name| owner(name, 0));
+    assert_eq!(fill_in_order(256, &names), [224, 28, 3, 1]);
+    assert_eq!(fill_in_order(16, &names[..3]), [14, 1, 1]);
+    assert_eq!(fill_in_order(8, &names[..2]), [7, 1]);
+    assert_eq!(fill_in_order(4, &names[..2]), [3, 1]);
+}
+
+/// Runs of both owners end in turn, and each time the owner with fewer runs starts all it may, then the other.
+#[test]
+fn third_owner_finds_a_slot_beside_two_that_take_all_they_may() {
+    let demo = agent("demo");
+    let owners = [owner("alice", 0), owner("bob", 0)];
+    for slots in 4..=64_usize {
+        let mut shares = RunShares::new(1_000, [(demo.clone(), slots)]);
+        let mut held = owners
+            .each_ref()
+            .map(|owner| fill_share(&mut shares, &demo, owner));
+        for ended in [0, 1].repeat(slots) {
+            shares.remove(&demo, &owners[ended]);
+            held[ended] -= 1;
+            let first = usize::from(held[1] < held[0]);
+            for index in [first, 1 - first] {
+                held[index] += fill_share(&mut shares, &demo, &owners[index]);
+            }
+        }
+        let free = slots - held[0] - held[1];
+        assert!(free >= (slots / 16).max(1), "{slots} slots: {held:?}");
+    }
 }
 
 #[test]
@@ -78,6 +119,21 @@ fn person_leaves_slots_to_others_of_the_principal() {
     assert_eq!(fill_share(&mut shares, &demo, &owner("slack", 3)), 13);
     assert_eq!(fill_share(&mut shares, &demo, &owner("slack", 4)), 1);
     assert!(shares.admits(&demo, &owner("bob", 0)));
+}
+
+#[test]
+fn people_that_fill_their_shares_leave_slots_to_the_next() {
+    let people = [3, 4, 5].map(|group| owner("slack", group));
+    assert_eq!(
+        fill_in_order(16, &people),
+        [13, 1, 0],
+        "the principal leaves two"
+    );
+    assert_eq!(fill_in_order(256, &people), [196, 25, 2]);
+    // Less is free for the principal beside another one.
+    let mut owners = vec![owner("bob", 0)];
+    owners.extend(people);
+    assert_eq!(fill_in_order(256, &owners), [224, 25, 2, 1]);
 }
 
 #[test]

@@ -439,4 +439,9 @@ pub trait ReadMemory: Send + Sync {
     /// Reserves this many bytes more. May wait, for a bounded time, until others release memory. Returns whether the
     /// reservation succeeded.
     async fn reserve(&self, bytes: usize) -> bool;
+
+    /// Returns the bytes that are needed to prepare this message for the agent, beyond its content.
+    fn preparation_bytes(&self, _message: &Message) -> usize {
+        0
+    }
 }

@@ -21,6 +21,7 @@ contract_tests!(
     turns_continue_after_reopen,
     owner_at_its_share_is_passed_over,
     one_claim_takes_no_more_than_a_share,
+    two_owners_leave_a_slot_to_a_third,
     share_of_the_node_is_counted_over_agents,
     commit_and_claim_respects_shares,
 );
@@ -234,7 +235,9 @@ async fn one_claim_takes_no_more_than_a_share(on: Engine) {
         store.commit(commit(ops)).await.unwrap();
     }
     // The others fill the remaining slots, and skipped tasks are unchanged.
-    enqueue_many(&*store, &work_owner("one"), "one", 100, Priority::Low).await;
+    for name in ["one", "two"] {
+        enqueue_many(&*store, &work_owner(name), name, 50, Priority::Low).await;
+    }
     let items = store
         .claim_work(&claim_with_shares(16, &shares(16)))
         .await
@@ -243,6 +246,41 @@ async fn one_claim_takes_no_more_than_a_share(on: Engine) {
     assert_eq!((items.len(), of_many), (16, 14));
     assert!(items.iter().all(|item| item.attempt == 1), "{items:?}");
     assert_eq!(store.work_depth(time_at(0)).await.unwrap(), (170, 16));
+}
+
+/// What an owner may hold shrinks with the free slots, so that two cannot take all of them.
+async fn two_owners_leave_a_slot_to_a_third(on: Engine) {
+    let store = on.node().await;
+    let owners = ["one", "two", "three"].map(work_owner);
+    for owner in &owners[..2] {
+        let name = owner.principal.as_str();
+        enqueue_many(&*store, owner, name, 20, Priority::Urgent).await;
+    }
+    let mut shares = shares(16);
+    let count_of = |items: &[WorkItem], owner: &WorkOwner| {
+        items.iter().filter(|item| item.owner == *owner).count()
+    };
+    let items = store
+        .claim_work(&claim_with_shares(16, &shares))
+        .await
+        .unwrap();
+    let counts = [&owners[0], &owners[1]].map(|owner| count_of(&items, owner));
+    assert_eq!((items.len(), counts), (15, [8, 7]), "{items:?}");
+    for item in &items {
+        assert_eq!(item.attempt, 1, "{item:?}");
+        shares.add(&agent("agent"), &item.owner);
+    }
+    let none = store
+        .claim_work(&claim_with_shares(1, &shares))
+        .await
+        .unwrap();
+    assert_eq!(none, []);
+    enqueue_many(&*store, &owners[2], "three", 2, Priority::Low).await;
+    let items = store
+        .claim_work(&claim_with_shares(1, &shares))
+        .await
+        .unwrap();
+    assert_eq!(count_of(&items, &owners[2]), 1, "{items:?}");
 }
 
 async fn share_of_the_node_is_counted_over_agents(on: Engine) {

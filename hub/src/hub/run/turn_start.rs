@@ -30,8 +30,8 @@ impl Run {
         self.start_turn_within(None).await
     }
 
-    /// Like [`Run::start_turn`], with memory for the agent's input reserved before it is read. The reservation must be
-    /// kept for the duration of the run.
+    /// Like [`Run::start_turn`], with memory for the agent's input reserved before it is read and before the task moves
+    /// to `Working`. The reservation must be kept for the duration of the run.
     ///
     /// # Errors
     /// The store operation failed, or the memory budget is used up.
@@ -40,60 +40,61 @@ impl Run {
         memory: Option<&dyn ReadMemory>,
     ) -> Result<TurnStart, HubError> {
         if let Some(turn) = self.fresh_turn() {
+            reserve_preparation(memory, &turn.message).await?;
             return Ok(TurnStart::Turn(Box::new(turn)));
         }
         // A claim that was lost while this node was suspended must not run concurrently with the new one.
         if !self.renew_lease(self.lease_duration).await? {
             return Ok(TurnStart::NothingToDo);
         }
-        let has_exceeded_attempts = self.work_item.attempt > self.hub.inner.limits.attempts;
-        let decide = |change: &mut TaskChange| {
-            if has_exceeded_attempts {
-                change.transition(
-                    TaskState::Failed,
-                    Some(attempts_exhausted_message(self.work_item.attempt - 1)),
-                )?;
-                change.push_op(Op::DequeueWork(change.task.id.clone()));
-                return Ok(None);
-            }
-            let state = change.task.state;
-            if state != TaskState::Working {
-                change.transition(TaskState::Working, None)?;
-            }
-            Ok(Some(state))
-        };
-        let task = match self.commit_change(decide).await {
-            Ok((task, Some(state))) => {
-                let is_first_turn = state == TaskState::Submitted;
-                self.is_first_turn.store(is_first_turn, Ordering::Relaxed);
-                task
-            }
-            Ok((_, None)) | Err(HubError::Stopped) => {
-                self.mark_settled();
-                return Ok(TurnStart::NothingToDo);
-            }
-            Err(error) => return Err(error),
-        };
-        let offloaded = self
-            .hub
-            .store()
-            .messages(&task.id, 0..task.message_count)
-            .await?;
-        let mut history = match self.restore_within(offloaded, memory).await {
-            Ok(history) => history,
-            // It would not be smaller the next time.
-            Err(HubError::TooLarge { .. }) => {
-                self.commit_change(|change: &mut TaskChange| {
+        if self.work_item.attempt > self.hub.inner.limits.attempts {
+            let message = attempts_exhausted_message(self.work_item.attempt - 1);
+            return self.fail_unstarted(message).await;
+        }
+        // The input is loaded before the transition, so that a task that waits for memory is not shown as working.
+        let mut history = Vec::new();
+        let mut message_count = u32::MAX;
+        let task = loop {
+            let loaded = u32::try_from(history.len()).unwrap_or(u32::MAX);
+            let id = &self.work_item.task_id;
+            let further = self.hub.store().messages(id, loaded..message_count).await?;
+            match self.restore_within(further, memory).await {
+                Ok(further) => history.extend(further),
+                // It would not be smaller the next time.
+                Err(HubError::TooLarge { .. }) => {
                     let reason =
                         "The task has become too large to be processed; create another one";
-                    change.transition(TaskState::Failed, Some(Message::agent_text(reason)))?;
-                    change.push_op(Op::DequeueWork(change.task.id.clone()));
-                    Ok(())
-                })
-                .await?;
-                return Ok(TurnStart::NothingToDo);
+                    return self.fail_unstarted(Message::agent_text(reason)).await;
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
+            if let Some(message) = history.iter().rfind(|one| !one.is_agent_output()) {
+                reserve_preparation(memory, message).await?;
+            }
+            let loaded = history.len();
+            let decide = |change: &mut TaskChange| {
+                let state = change.task.state;
+                // Messages that were added since are loaded first.
+                let is_complete =
+                    usize::try_from(change.task.message_count).is_ok_and(|count| count <= loaded);
+                if is_complete && state != TaskState::Working {
+                    change.transition(TaskState::Working, None)?;
+                }
+                Ok(is_complete.then_some(state))
+            };
+            match self.commit_change(decide).await {
+                Ok((task, Some(state))) => {
+                    let is_first_turn = state == TaskState::Submitted;
+                    self.is_first_turn.store(is_first_turn, Ordering::Relaxed);
+                    break task;
+                }
+                Ok((task, None)) => message_count = task.message_count,
+                Err(HubError::Stopped) => {
+                    self.mark_settled();
+                    return Ok(TurnStart::NothingToDo);
+                }
+                Err(error) => return Err(error),
+            }
         };
         let message_index = history
             .iter()
@@ -122,6 +123,22 @@ impl Run {
 }
 
 impl Run {
+    /// Fails a task whose turn cannot start.
+    async fn fail_unstarted(&self, message: Message) -> Result<TurnStart, HubError> {
+        let decide = |change: &mut TaskChange| {
+            change.transition(TaskState::Failed, Some(message.clone()))?;
+            change.push_op(Op::DequeueWork(change.task.id.clone()));
+            Ok(())
+        };
+        match self.commit_change(decide).await {
+            Ok(_) | Err(HubError::Stopped) => {
+                self.mark_settled();
+                Ok(TurnStart::NothingToDo)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Restores the messages of the task. Memory for large contents is reserved before they are read, for the remainder
     /// once its size is known.
     async fn restore_within(
@@ -151,6 +168,19 @@ impl Run {
         let total = messages.iter().map(size).fold(0, usize::saturating_add);
         reserve(total.saturating_sub(reserved)).await?;
         Ok(messages)
+    }
+}
+
+/// Reserves memory for the preparation of a message.
+async fn reserve_preparation(
+    memory: Option<&dyn ReadMemory>,
+    message: &Message,
+) -> Result<(), HubError> {
+    let Some(memory) = memory else { return Ok(()) };
+    let bytes = memory.preparation_bytes(message);
+    match bytes == 0 || memory.reserve(bytes).await {
+        true => Ok(()),
+        false => Err(HubError::NoMemory),
     }
 }
 

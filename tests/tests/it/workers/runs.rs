@@ -1,13 +1,13 @@
 //! Runs: claimed, supervised and ended, whatever the agent does.
 
 use super::{
-    AgentAction, AgentScript, WorkersFixture, alice, bob, create_task, failure_text, quick_options,
+    AgentAction, AgentScript, WorkersFixture, alice, create_task, failure_text, quick_options,
     start_workers, wait_until_ended,
 };
 use interzone_execution::agents::DemoAgent;
 use interzone_execution::workers::WorkerOptions;
-use interzone_hub::{EventBody, HubError, Limits, NewTask, Route, Subject};
-use interzone_protocol::vocab::{AgentId, Message, Priority, TaskState};
+use interzone_hub::{Caller, EventBody, HubError, Limits, NewTask, Route, Subject};
+use interzone_protocol::vocab::{AgentId, Message, PrincipalId, Priority, TaskState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -230,8 +230,9 @@ async fn concurrent_runs_stay_within_slots() {
                 route,
                 ..NewTask::new(message)
             };
-            // One owner alone leaves slots to others.
-            let owner = [alice(), bob()][number % 2].clone();
+            // A few owners would leave slots to others.
+            let owner = PrincipalId::new(format!("owner-{number}")).unwrap();
+            let owner = Caller::new(owner);
             let task = hub.create_task(&owner, new).await.unwrap();
             ids.push((owner, task.id));
         }

@@ -73,6 +73,27 @@ async fn owner_with_a_long_queue_leaves_a_slot_to_others() {
     assert_eq!(next, counts(&[("alice", 3)]));
 }
 
+/// Two owners with long runs do not hold all slots between them, so a third one need not wait for their runs.
+#[tokio::test]
+async fn two_owners_with_long_queues_leave_a_slot_to_a_third() {
+    let place = WorkersFixture::new().await;
+    let mut stage = AgentScript::new("demo", 8);
+    let hub = place.hub_with_system_clock(vec![stage.agent.clone()]);
+    for _ in 0..20 {
+        create(&hub, &alice(), "alice", false).await;
+        create(&hub, &bob(), "bob", false).await;
+    }
+    let _workers = start_workers(&hub, notified_only_options("n1"));
+    let started = started_runs(&mut stage, 7).await;
+    assert_eq!(started, counts(&[("alice", 4), ("bob", 3)]));
+    create(&hub, &carol(), "carol", false).await;
+    assert_eq!(started_runs(&mut stage, 1).await, counts(&[("carol", 1)]));
+    assert!(stage.has_no_action(), "there are eight slots");
+    // The slot of a run that ends goes to another owner's task, whose share grew with the free slots.
+    stage.gate.add_permits(2);
+    assert_eq!(started_runs(&mut stage, 1).await.values().sum::<usize>(), 1);
+}
+
 #[tokio::test]
 async fn urgent_task_of_owner_at_share_waits_for_own_runs() {
     let place = WorkersFixture::new().await;
@@ -157,10 +178,11 @@ async fn agent_leaves_slots_of_the_node_to_other_agents() {
     let place = WorkersFixture::new().await;
     let (mut one, mut two) = (AgentScript::new("one", 16), AgentScript::new("two", 16));
     let hub = place.hub_with_system_clock(vec![one.agent.clone(), two.agent.clone()]);
-    for owner in [alice(), bob()].iter().cycle().take(40) {
-        hub.create_task(owner, task_for("one", "long"))
-            .await
-            .unwrap();
+    // As many owners as slots, since a few would leave one free.
+    for number in 0..40 {
+        let owner = PrincipalId::new(format!("owner-{}", number % 7)).unwrap();
+        let task = task_for("one", "long");
+        hub.create_task(&Caller::new(owner), task).await.unwrap();
     }
     let options = WorkerOptions {
         runs: 8,
@@ -199,15 +221,19 @@ async fn users_of_one_principal_leave_slots_to_each_other() {
         let task = hub.create_task(&alice(), task_of(name)).await.unwrap();
         groups.push(WorkOwner::new(&task, Some(name)).group);
     }
-    assert_ne!(groups[0], groups[1], "they are in different groups");
     for _ in 0..30 {
         hub.create_task(&alice(), task_of("person-a"))
             .await
             .unwrap();
     }
     let _workers = start_workers(&hub, notified_only_options("n1"));
-    let all = started_runs(&mut stage, 14).await;
-    assert_eq!(all, counts(&[("person-a", 13), ("person-b", 1)]));
+    let all = started_runs(&mut stage, 13).await;
+    assert_eq!(all, counts(&[("person-a", 12), ("person-b", 1)]));
+    let third = "person-c";
+    let task = hub.create_task(&alice(), task_of(third)).await.unwrap();
+    groups.push(WorkOwner::new(&task, Some(third)).group);
+    assert_eq!(started_runs(&mut stage, 1).await, counts(&[(third, 1)]));
+    assert_eq!(groups, [3, 15, 2], "they are in different groups");
 }
 
 /// Polling for work that must not start yet would cost the store as much as work.

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 const PAGE: usize = MemoryBudget::PAGE;
 
-/// Starts a zone with a response memory of 64 pages, of which one principal may use 32.
+/// Starts a zone with a response memory of 96 pages, of which one principal may use 32.
 async fn start_zone_with_budget() -> (ZoneFixture, MemoryBudget) {
     let shares = Shares {
         address: 1,
-        principal: 2,
+        principal: 3,
     };
-    let budget = MemoryBudget::with_shares(64 * PAGE, shares);
+    let budget = MemoryBudget::with_shares(96 * PAGE, shares);
     let limits = HttpLimits {
         response_memory: budget.clone(),
         ..HttpLimits::default()
@@ -138,7 +138,7 @@ async fn concurrent_large_reads_are_bounded_by_memory() {
     // Waiting reads continue when memory is released.
     let all = join_all((0..8).map(|number| get(&world, &alice, number, &large))).await;
     assert!(all.iter().all(|(status, ..)| *status == 200));
-    let full_budget = budget.reserve(&ShareKey::Unattributed, 64 * PAGE);
+    let full_budget = budget.reserve(&ShareKey::Unattributed, 96 * PAGE);
     assert!(full_budget.is_some(), "all memory is released");
 }
 
@@ -154,7 +154,7 @@ async fn large_read_without_memory_returns_unavailable() {
     run.complete(&turn, completed("done")).await.unwrap();
     let in_rows = create(&world, &alice, &vec![part(10_000); 30]).await;
     let small = create(&world, &alice, &[part(10)]).await;
-    let reserved = budget.reserve(&ShareKey::Unattributed, 64 * PAGE).unwrap();
+    let reserved = budget.reserve(&ShareKey::Unattributed, 96 * PAGE).unwrap();
     world.store.take_calls();
     let batch: Vec<Value> = [&in_blobs, &small, &in_rows]
         .iter()
@@ -214,9 +214,9 @@ async fn batch_stops_when_its_responses_fill_the_memory() {
     let (world, budget) = start_zone_with_budget().await;
     let token = world.token("alice").await;
     let task = create(&world, &token, &[part(25_000)]).await;
-    // Leaves 16 pages. Each response is below one page, so the read of a task reserves nothing.
-    let other = ShareKey::Principal("other".into());
-    let reserved = budget.reserve(&other, 48 * PAGE).unwrap();
+    // Leaves 16 pages to one caller and as many to others. Each response is below one page, so the read of a task
+    // reserves nothing.
+    let reserved = budget.reserve(&ShareKey::Unattributed, 64 * PAGE).unwrap();
     let mut batch: Vec<Value> = (0..100).map(|number| get_call(number, &task)).collect();
     let params = json!({"initialMessage": {"role": "user", "parts": [part(1)]}});
     batch.push(json!({"jsonrpc": "2.0", "method": "tasks.create", "params": params}));
