@@ -131,7 +131,7 @@ impl TurnOutcome {
             Self::Rejected(message) => (TaskState::Rejected, message),
             Self::Failed(message) => (TaskState::Failed, Some(message)),
         };
-        let message = message.map(|message| message.with_author(None));
+        let message = message.map(|message| message.with_author(None).with_answers(None));
         let message = message.map(|message| match message.agent_id() {
             Some(_) => message,
             None => message.with_agent_id(agent.clone()),
