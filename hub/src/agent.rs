@@ -278,7 +278,7 @@ impl Registry {
     }
 
     /// Selects an agent like [`Self::route`], whether it is available or not.
-    pub(crate) fn select(&self, route: &Route) -> Option<&AgentId> {
+    pub fn select(&self, route: &Route) -> Option<&AgentId> {
         if let Some(name) = route.assign_to.as_deref().or(route.tenant.as_deref()) {
             self.agents.get_key_value(name).map(|(id, _)| id)
         } else if let Some(skill) = &route.skill {
