@@ -33,8 +33,8 @@ pub use card::{
 pub use error::{A2aError, A2aErrorKind};
 pub use field::Field;
 pub use invalid_field::{Expectation, InvalidField};
-pub use metadata::edit_metadata;
 pub use message::{A2aMessage, A2aRole};
+pub use metadata::edit_metadata;
 pub use method::{A2aMethod, WireFormat};
 pub use params::{
     CancelTaskRequest, CreatePushConfigRequest, GetExtendedAgentCardRequest, GetTaskRequest,

@@ -331,3 +331,6 @@ fn file_kind(media_type: Option<&str>) -> PartKind {
         PartKind::File
     }
 }
+
+#[cfg(test)]
+mod tests;
