@@ -1,5 +1,6 @@
 //! HTTP routes of the Execution Zone.
 
+mod a2a_card;
 mod agentcore;
 mod call_stream;
 mod card;
@@ -38,6 +39,11 @@ pub fn router(zone: Arc<ExecutionState>) -> Router {
         .route("/streams/{id}/events", get(watch_sse::streams_events))
         .route("/streams/{id}", get(watch_ws::streams_socket))
         .route("/.well-known/agent.json", get(card::agent_card))
+        .route("/.well-known/agent-card.json", get(a2a_card::default_card))
+        .route(
+            "/agents/{id}/.well-known/agent-card.json",
+            get(a2a_card::agent_card),
+        )
         .route(
             "/.well-known/oauth-protected-resource",
             get(card::protected_resource),

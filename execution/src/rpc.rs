@@ -4,7 +4,7 @@
 //!
 //! `dialect` is the boundary to the dialects; `acp` and `zone` are behind it.
 
-mod a2a;
+pub(crate) mod a2a;
 pub(crate) mod acp;
 mod batch;
 pub(crate) mod body;

@@ -1,10 +1,13 @@
 //! The A2A dialect, in its versions 1.0 and 0.3: its methods, handlers, errors, and conversion between its objects and
 //! the hub's.
 
+pub(crate) mod card;
 mod convert;
 mod errors;
 mod handlers;
 mod send;
+mod stream;
+mod updates;
 mod version;
 
 use super::context::{CallContext, CallParams, RequestMeta};
@@ -106,7 +109,7 @@ impl DialectMethod for A2aCall {
             },
             is_blocking: self.method == A2aMethod::SendMessage,
             is_unordered: self.method != A2aMethod::CancelTask,
-            always_streams: false,
+            always_streams: self.method.is_streaming(),
             log_message: None,
         }
     }
@@ -123,10 +126,13 @@ impl DialectMethod for A2aCall {
             A2aMethod::GetTask => Box::pin(handlers::get_task(cx, self.format, raw)).await,
             A2aMethod::ListTasks => Box::pin(handlers::list_tasks(cx, self.format, raw)).await,
             A2aMethod::CancelTask => Box::pin(handlers::cancel_task(cx, self.format, raw)).await,
-            // The agent card declares neither streams nor webhooks nor an extended card.
-            A2aMethod::SendStreamingMessage | A2aMethod::SubscribeToTask => {
-                Err(errors::no_streams(self.format))
+            A2aMethod::SendStreamingMessage => {
+                Box::pin(stream::send_streaming_message(cx, self.format, raw)).await
             }
+            A2aMethod::SubscribeToTask => {
+                Box::pin(stream::subscribe_to_task(cx, self.format, raw)).await
+            }
+            // Neither webhooks nor an extended card are declared.
             A2aMethod::CreateTaskPushNotificationConfig
             | A2aMethod::GetTaskPushNotificationConfig
             | A2aMethod::ListTaskPushNotificationConfigs

@@ -1,7 +1,9 @@
 //! A2A, as a client of the Execution Zone sees it: on a real store, with real tokens and workers, and scripted agents.
 
+mod cards;
 mod envelope;
 mod sending;
+mod streams;
 mod tasks;
 
 use crate::zone_contract::{ZoneFixture, ZoneSetup, completed_with, demo_agent, scripted_agent};
@@ -41,8 +43,13 @@ impl A2aZone {
             output.artifact(report, false, true).await.unwrap();
             Ok(completed_with("made"))
         });
+        let asker = scripted_agent("asker", |turn, output| async move {
+            output.status("thinking").await.unwrap();
+            let question = Message::agent_text(format!("What is {}?", turn.message.text()));
+            Ok(TurnOutcome::InputRequired(question))
+        });
         let setup = ZoneSetup {
-            agents: vec![demo_agent(), gated, maker],
+            agents: vec![demo_agent(), gated, maker, asker],
             ..ZoneSetup::default()
         };
         let zone = ZoneFixture::with_setup(setup).await;
@@ -93,6 +100,36 @@ impl A2aZone {
     async fn call_error(&self, token: &str, method: &str, params: Value) -> (i64, String) {
         let body = self.call_at(token, "/a2a", method, params).await;
         error_of(&body)
+    }
+
+    /// Calls a method that streams, until the stream ends; returns the ids and results of its events.
+    async fn stream(
+        &self,
+        token: &str,
+        path: &str,
+        method: &str,
+        params: Value,
+    ) -> Vec<(Option<u64>, Value)> {
+        let call = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": params});
+        let (status, headers, body) = self.post(token, path, &[], call.to_string()).await;
+        assert_eq!(
+            (status, &headers["content-type"]),
+            (StatusCode::OK, &"text/event-stream".parse().unwrap()),
+            "{body}"
+        );
+        let events = body.as_str().unwrap().split_terminator("\n\n");
+        let events = events.filter(|event| !event.starts_with(':'));
+        let parse = |event: &str| {
+            let (id, data) = match event.split_once('\n') {
+                Some((id, data)) => (Some(id.strip_prefix("id: ").unwrap()), data),
+                None => (None, event),
+            };
+            let data = data.strip_prefix("data: ").unwrap();
+            let mut data: Value = serde_json::from_str(data).unwrap();
+            assert_eq!(data["id"], "s", "{data}");
+            (id.map(|id| id.parse().unwrap()), data["result"].take())
+        };
+        events.map(parse).collect()
     }
 
     /// Sends a text to an agent without waiting, and returns the task.

@@ -4,7 +4,7 @@
 //! current question as the message of the status, and only the other messages as history. The turn is the number of the
 //! client's message that began it.
 
-use interzone_hub::{FETCH_URL_FIELD, TaskDetail};
+use interzone_hub::{FETCH_URL_FIELD, Task, TaskDetail};
 use interzone_protocol::a2a::{
     A2aArtifact, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus, Base64Text,
     Expectation, InvalidField, PartContent, edit_metadata,
@@ -62,7 +62,7 @@ pub(super) fn task(detail: &TaskDetail, contents: TaskContents) -> A2aTask {
                 None => format!("{}-status", task.id),
             };
             let role = Role::Agent;
-            task_message(detail, status, role, id)
+            message_of(&detail.task, status, role, id)
         }),
         timestamp: Some(task.status_at),
     };
@@ -82,12 +82,12 @@ pub(super) fn direct_answer(detail: &TaskDetail) -> Option<A2aMessage> {
     let id = message_id(detail, answer, detail.task.message_count.saturating_sub(1));
     Some(A2aMessage {
         task_id: None,
-        ..task_message(detail, answer, Role::Agent, id)
+        ..message_of(&detail.task, answer, Role::Agent, id)
     })
 }
 
 /// True if the message of this state is shown: a question, a request or a reason.
-const fn has_status_message(state: TaskState) -> bool {
+pub(super) const fn has_status_message(state: TaskState) -> bool {
     match state {
         TaskState::InputRequired
         | TaskState::AuthRequired
@@ -107,7 +107,9 @@ fn status_index(detail: &TaskDetail) -> Option<u32> {
 }
 
 /// The messages that were read, with their indexes in the history of the task.
-fn indexed_messages(detail: &TaskDetail) -> impl DoubleEndedIterator<Item = (u32, &Message)> {
+pub(super) fn indexed_messages(
+    detail: &TaskDetail,
+) -> impl DoubleEndedIterator<Item = (u32, &Message)> {
     let count = u32::try_from(detail.messages.len()).unwrap_or(u32::MAX);
     let first = detail.task.message_count.saturating_sub(count);
     (first..detail.task.message_count).zip(&detail.messages)
@@ -124,7 +126,7 @@ fn history(detail: &TaskDetail, hidden: Option<u32>, limit: Option<u32>) -> Vec<
     newest.reverse();
     let convert = |(index, message): (u32, &Message)| {
         let id = message_id(detail, message, index);
-        task_message(detail, message, message.role(), id)
+        message_of(&detail.task, message, message.role(), id)
     };
     newest.into_iter().map(convert).collect()
 }
@@ -151,10 +153,15 @@ fn turn_of(detail: &TaskDetail, index: u32) -> usize {
         .count()
 }
 
+/// Id of the artifact with the answer of a turn.
+pub(super) fn answer_id(turn: usize) -> String {
+    format!("answer-{turn}")
+}
+
 /// Converts the answer of a turn.
-fn answer(message: &Message, turn: usize) -> A2aArtifact {
+pub(super) fn answer(message: &Message, turn: usize) -> A2aArtifact {
     A2aArtifact {
-        artifact_id: format!("answer-{turn}"),
+        artifact_id: answer_id(turn),
         name: None,
         description: None,
         parts: message.parts().iter().map(part).collect(),
@@ -163,7 +170,7 @@ fn answer(message: &Message, turn: usize) -> A2aArtifact {
     }
 }
 
-fn artifact(artifact: &Artifact) -> A2aArtifact {
+pub(super) fn artifact(artifact: &Artifact) -> A2aArtifact {
     let mut parts: Vec<_> = artifact.parts().iter().map(part).collect();
     if parts.is_empty() {
         parts.push(PartContent::Text(String::new()).into());
@@ -186,7 +193,8 @@ fn message_id(detail: &TaskDetail, message: &Message, index: u32) -> String {
     }
 }
 
-fn task_message(detail: &TaskDetail, message: &Message, role: Role, id: String) -> A2aMessage {
+/// Converts a message of a task.
+pub(super) fn message_of(task: &Task, message: &Message, role: Role, id: String) -> A2aMessage {
     let references = message.reference_task_ids().iter();
     A2aMessage {
         message_id: id,
@@ -195,8 +203,8 @@ fn task_message(detail: &TaskDetail, message: &Message, role: Role, id: String) 
             Role::User | Role::System => A2aRole::User,
         },
         parts: message.parts().iter().map(part).collect(),
-        context_id: Some(detail.task.context_id.to_string()),
-        task_id: Some(detail.task.id.to_string()),
+        context_id: Some(task.context_id.to_string()),
+        task_id: Some(task.id.to_string()),
         metadata: with_extra(message.metadata(), message.extra()),
         extensions: message.extensions().to_vec(),
         reference_task_ids: references.map(ToString::to_string).collect(),

@@ -11,6 +11,7 @@ use interzone_jsonrpc::{ErrorCode, ErrorObject};
 use interzone_protocol::a2a::{
     A2aError, A2aErrorKind, A2aMethod, Expectation, InvalidField, WireFormat,
 };
+use interzone_protocol::vocab::TaskState;
 
 /// Seconds after which a call that met an overloaded server may be repeated.
 const RETRY_SECONDS: u64 = 1;
@@ -102,10 +103,12 @@ pub(super) fn refuse_field(
     refuse(InvalidField::new(path, expectation), format)
 }
 
-/// The agent does not stream.
-pub(super) fn no_streams(format: WireFormat) -> CallError {
-    let error = A2aError::new(A2aErrorKind::UnsupportedOperation);
-    refuse(error.with_message("Streaming is not supported"), format)
+/// A finished task has no more events.
+pub(super) fn no_streams_of_finished_task(state: TaskState, format: WireFormat) -> CallError {
+    let error = A2aError::new(A2aErrorKind::UnsupportedOperation)
+        .with_message("The task is finished; read it with GetTask")
+        .with_metadata("state", state.name());
+    refuse(error, format)
 }
 
 /// The agent sends no push notifications.

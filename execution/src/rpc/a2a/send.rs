@@ -9,8 +9,8 @@ use super::handlers::{
 use crate::rpc::context::CallContext;
 use crate::rpc::errors::CallError;
 use interzone_hub::{
-    AgentInfo, EventBody, HubError, IdempotencyKey, NewMessage, NewTask, Route, Subject, Task,
-    Watch, WatchItem,
+    AgentInfo, EventBody, HubError, IdempotencyKey, NewMessage, NewTask, Route, SentMessage,
+    Subject, Task, Watch, WatchItem,
 };
 use interzone_jsonrpc::RawJson;
 use interzone_protocol::a2a::{
@@ -28,15 +28,100 @@ const MAX_CONTEXT_ID_CHARS: usize = 128;
 /// Maximum length of an idempotency key.
 const MAX_KEY_LENGTH: usize = 255;
 /// Time for which a client that does not wait is answered with the agent's direct answer instead of a task.
-const DIRECT_WAIT: Duration = Duration::from_millis(500);
+pub(super) const DIRECT_WAIT: Duration = Duration::from_millis(500);
 
 /// Time at which a call returns the task as it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WaitEnd {
+pub(super) enum WaitEnd {
     /// At the end of the turn that takes the message with this index.
     TurnOf(u32),
     /// At the first output of the agent.
     FirstOutput,
+}
+
+/// A send whose params were read.
+pub(super) struct IncomingSend {
+    params: SendMessageRequest,
+    /// The agent that it is for, if the call says so.
+    agent: Option<AgentId>,
+    idempotency_key: Option<IdempotencyKey>,
+    pub(super) contents: TaskContents,
+    is_immediate: bool,
+    format: WireFormat,
+}
+
+impl IncomingSend {
+    /// Reads the params of a call.
+    pub(super) fn read(
+        cx: &CallContext<'_>,
+        format: WireFormat,
+        raw: Option<&RawJson<'_>>,
+    ) -> Result<Self, CallError> {
+        let mut params: SendMessageRequest = read_params(raw, format)?;
+        let configuration = params.configuration.take().unwrap_or_default();
+        let agent = addressed_agent(cx, params.tenant.as_deref(), format)?;
+        if configuration.push_notification_config.is_some() {
+            return Err(no_push_notifications(format));
+        }
+        Ok(Self {
+            params,
+            agent,
+            idempotency_key: idempotency_key(cx, raw, format)?,
+            contents: TaskContents::all(configuration.history_length),
+            is_immediate: configuration.return_immediately,
+            format,
+        })
+    }
+
+    /// True if it creates a task.
+    pub(super) fn is_new(&self) -> bool {
+        let task = self.params.message.task_id.as_deref();
+        task.is_none_or(str::is_empty)
+    }
+
+    /// Returns the task to create.
+    pub(super) async fn new_task(self, cx: &CallContext<'_>) -> Result<NewTask, CallError> {
+        let route = Route {
+            tenant: self.agent.as_ref().map(ToString::to_string),
+            ..Route::default()
+        };
+        let agents = cx.hub().agents();
+        let agent = agents.select(&route).and_then(|agent| agents.get(agent));
+        if let Some(agent) = agent {
+            check_media_types(&self.params.message.parts, agent.info(), self.format)?;
+        }
+        let context_id = context_id(self.params.message.context_id.as_deref(), self.format)?;
+        let metadata = self.params.metadata.clone();
+        let message = hub_message(cx, self.params, self.format).await?;
+        Ok(NewTask {
+            context_id,
+            route,
+            metadata,
+            idempotency_key: self.idempotency_key,
+            start_now: true,
+            ..NewTask::new(message)
+        })
+    }
+
+    /// Adds the message to its task.
+    pub(super) async fn continue_task(
+        self,
+        cx: &CallContext<'_>,
+    ) -> Result<SentMessage, CallError> {
+        let format = self.format;
+        let id = self.params.message.task_id.as_deref().unwrap_or_default();
+        let task = find_task(cx, id, self.agent.as_ref(), format).await?;
+        let context_id = context_id(self.params.message.context_id.as_deref(), format)?;
+        if let Some(agent) = cx.hub().agents().get(&task.agent) {
+            check_media_types(&self.params.message.parts, agent.info(), format)?;
+        }
+        let new = NewMessage {
+            context_id,
+            idempotency_key: self.idempotency_key,
+            ..NewMessage::new(task.id, hub_message(cx, self.params, format).await?)
+        };
+        Ok(cx.hub().send(cx.caller, new).await?)
+    }
 }
 
 pub(super) async fn send_message(
@@ -44,23 +129,29 @@ pub(super) async fn send_message(
     format: WireFormat,
     raw: Option<&RawJson<'_>>,
 ) -> A2aHandlerResult {
-    let mut params: SendMessageRequest = read_params(raw, format)?;
-    let configuration = params.configuration.take().unwrap_or_default();
-    let agent = addressed_agent(cx, params.tenant.as_deref(), format)?;
-    if configuration.push_notification_config.is_some() {
-        return Err(no_push_notifications(format));
-    }
-    let key = idempotency_key(cx, raw, format)?;
-    let contents = TaskContents::all(configuration.history_length);
-    let is_immediate = configuration.return_immediately;
-    let is_new = !params
-        .message
-        .task_id
-        .as_deref()
-        .is_some_and(|id| !id.is_empty());
-    let id = match is_new {
-        true => create(cx, params, agent, key, is_immediate, format).await?,
-        false => continue_task(cx, params, agent, key, is_immediate, format).await?,
+    let send = IncomingSend::read(cx, format, raw)?;
+    let (contents, is_immediate, is_new) = (send.contents, send.is_immediate, send.is_new());
+    let id = if is_new {
+        let new = NewTask {
+            allow_inline_answer: true,
+            ..send.new_task(cx).await?
+        };
+        let started = cx.hub().create_and_start(cx.caller, new).await?;
+        let (task, watch) = (started.task, started.watch);
+        cx.set_subject(task.id.as_str());
+        let (end, deadline) = match is_immediate {
+            true => (WaitEnd::FirstOutput, Instant::now() + DIRECT_WAIT),
+            false => (WaitEnd::TurnOf(0), deadline(cx)),
+        };
+        wait_until(cx, &task, watch, end, deadline).await;
+        task.id
+    } else {
+        let sent = send.continue_task(cx).await?;
+        if !is_immediate {
+            let end = WaitEnd::TurnOf(sent.index);
+            wait_until(cx, &sent.task, None, end, deadline(cx)).await;
+        }
+        sent.task.id
     };
     let detail = read_task(cx, &id, contents).await?;
     let direct = is_new.then(|| convert::direct_answer(&detail)).flatten();
@@ -69,76 +160,6 @@ pub(super) async fn send_message(
         None => SendMessageResponse::Task(Box::new(convert::task(&detail, contents))),
     };
     reply(response, format)
-}
-
-/// Creates a task, and waits as the client asks.
-async fn create(
-    cx: &CallContext<'_>,
-    params: SendMessageRequest,
-    agent: Option<AgentId>,
-    idempotency_key: Option<IdempotencyKey>,
-    is_immediate: bool,
-    format: WireFormat,
-) -> Result<TaskId, CallError> {
-    let route = Route {
-        tenant: agent.as_ref().map(ToString::to_string),
-        ..Route::default()
-    };
-    let agents = cx.hub().agents();
-    let agent = agents.select(&route).and_then(|agent| agents.get(agent));
-    if let Some(agent) = agent {
-        check_media_types(&params.message.parts, agent.info(), format)?;
-    }
-    let context_id = context_id(params.message.context_id.as_deref(), format)?;
-    let metadata = params.metadata.clone();
-    let message = hub_message(cx, params, format).await?;
-    let new = NewTask {
-        context_id,
-        route,
-        metadata,
-        idempotency_key,
-        start_now: true,
-        allow_inline_answer: true,
-        ..NewTask::new(message)
-    };
-    let started = cx.hub().create_and_start(cx.caller, new).await?;
-    let (task, watch) = (started.task, started.watch);
-    cx.set_subject(task.id.as_str());
-    let (end, deadline) = match is_immediate {
-        true => (WaitEnd::FirstOutput, Instant::now() + DIRECT_WAIT),
-        false => (WaitEnd::TurnOf(0), deadline(cx)),
-    };
-    wait_until(cx, &task, watch, end, deadline).await;
-    Ok(task.id)
-}
-
-/// Adds a message to a task, and waits as the client asks.
-async fn continue_task(
-    cx: &CallContext<'_>,
-    params: SendMessageRequest,
-    agent: Option<AgentId>,
-    idempotency_key: Option<IdempotencyKey>,
-    is_immediate: bool,
-    format: WireFormat,
-) -> Result<TaskId, CallError> {
-    let id = params.message.task_id.as_deref().unwrap_or_default();
-    let task = find_task(cx, id, agent.as_ref(), format).await?;
-    let context_id = context_id(params.message.context_id.as_deref(), format)?;
-    if let Some(agent) = cx.hub().agents().get(&task.agent) {
-        check_media_types(&params.message.parts, agent.info(), format)?;
-    }
-    let message = hub_message(cx, params, format).await?;
-    let new = NewMessage {
-        context_id,
-        idempotency_key,
-        ..NewMessage::new(task.id, message)
-    };
-    let sent = cx.hub().send(cx.caller, new).await?;
-    if !is_immediate {
-        let end = WaitEnd::TurnOf(sent.index);
-        wait_until(cx, &sent.task, None, end, deadline(cx)).await;
-    }
-    Ok(sent.task.id)
 }
 
 /// Converts the message of a request.
@@ -297,7 +318,7 @@ fn is_settled(state: TaskState) -> bool {
 }
 
 impl WaitEnd {
-    fn is_reached(self, item: &WatchItem) -> bool {
+    pub(super) fn is_reached(self, item: &WatchItem) -> bool {
         let WatchItem::Event(event) = item else {
             return self == Self::FirstOutput;
         };

@@ -1,7 +1,6 @@
 //! Tests of the conversion to A2A's objects.
 
 use super::*;
-use interzone_hub::Task;
 use interzone_protocol::a2a::{Codec, WireFormat, WireObject};
 use interzone_protocol::vocab::{AgentId, ArtifactId, ContextId, PrincipalId, Priority, Timestamp};
 
