@@ -270,7 +270,7 @@ fn misuse_exits_with_2_and_advice() {
             "nowhere",
         ],
         &["serve", "execution", "--config", "nowhere.toml"],
-        &["serve", "execution", "--config", "Cargo.toml"],
+        &["serve", "execution", "--config", "rustfmt.toml"],
         &["client", "list", "--folder", "nowhere"],
     ];
     let mut output = String::new();

@@ -261,6 +261,9 @@ impl Authenticator {
             _ => Box::pin(self.verify(bearer::token_text(token)?, hash, now)).await?,
         };
         self.check_validity(&identity, peer, now)?;
+        if let Some(peer) = peer {
+            peer.set_authenticated();
+        }
         Ok(identity)
     }
 

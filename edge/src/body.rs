@@ -273,7 +273,7 @@ where
             return Err(self.too_large());
         }
         // Nearly every request arrives in one chunk, which needs no copy.
-        if self.first_chunk.is_empty() {
+        if self.first_chunk.is_empty() && self.buffer.is_empty() {
             self.first_chunk = chunk;
             return Ok(());
         }
@@ -289,6 +289,8 @@ where
             let announced = announced.unwrap_or(0_usize).min(self.limits.body_bytes);
             self.buffer.reserve(announced.max(length));
             self.buffer.extend_from_slice(&self.first_chunk);
+            // It keeps the read buffer of its connection.
+            self.first_chunk = Bytes::new();
         }
         self.buffer.extend_from_slice(&chunk);
         Ok(())

@@ -19,6 +19,7 @@ mod transfer;
 mod unread_responses;
 
 pub use admission::PendingUpload;
+pub use conn_registry::ConnectionHandle;
 
 use crate::auth::Identity;
 use crate::budget::{AddressPrefix, ShareKey};
@@ -63,9 +64,17 @@ pub struct Peer {
     /// Identity of the caller, if the platform in front of this server has authenticated it. A listener never sets it;
     /// only the endpoint of such a platform does.
     pub platform_identity: Option<Arc<Identity>>,
+    /// Connection of the peer, for the limits of callers that are not authenticated. The default belongs to no
+    /// connection.
+    pub connection: ConnectionHandle,
 }
 
 impl Peer {
+    /// Records that a caller on this connection was authenticated.
+    pub(crate) fn set_authenticated(&self) {
+        self.connection.set_authenticated();
+    }
+
     /// Returns the share key of this peer while it is unauthenticated.
     pub fn share_key(&self) -> ShareKey {
         ShareKey::Address(AddressPrefix::from_address(self.address.ip()))

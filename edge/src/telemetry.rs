@@ -142,6 +142,20 @@ fn filter_enables_audit(filter: &str) -> bool {
     targets.is_ok_and(|targets| targets.would_enable("audit", &Level::INFO))
 }
 
+/// Lowers the HTTP/2 library to errors, unless the filter names it or asks for debug lines: it warns about each
+/// connection that resets many streams, and clients can open any number of them.
+fn without_client_warnings(filter: Targets) -> Targets {
+    const HTTP2: &str = "h2";
+    let is_usual = filter
+        .default_level()
+        .is_some_and(|level| level == LevelFilter::WARN || level == LevelFilter::INFO);
+    let is_named = filter.iter().any(|(target, _)| target.starts_with(HTTP2));
+    match is_usual && !is_named {
+        true => filter.with_target(HTTP2, LevelFilter::ERROR),
+        false => filter,
+    }
+}
+
 static AUDIT_ENABLED: AtomicBool = AtomicBool::new(true);
 
 fn build<W>(
@@ -154,6 +168,7 @@ where
     let filter = options
         .filter
         .parse::<Targets>()
+        .map(without_client_warnings)
         .map_err(|source| TelemetryError::Filter {
             filter: options.filter.clone(),
             source,

@@ -34,6 +34,17 @@ impl Format {
         }
     }
 
+    /// Returns the format with this stored name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        let mut formats = [
+            Self::Acp,
+            #[cfg(test)]
+            Self::Toy,
+        ]
+        .into_iter();
+        formats.find(|format| format.name() == name)
+    }
+
     /// Returns what renders events in this format.
     pub(crate) const fn renderer(self) -> &'static dyn EventRenderer {
         match self {

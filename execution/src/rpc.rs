@@ -190,7 +190,7 @@ impl<'a> IncomingItem<'a> {
 }
 
 impl<'a> IncomingRequest<'a> {
-    /// Parses a body. If it is not JSON, returns the response: nobody needs to be authenticated for it.
+    /// Parses a body. If it is not JSON, returns the response: it needs no authentication.
     fn parse(
         zone: &ExecutionState,
         body: &'a [u8],

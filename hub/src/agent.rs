@@ -4,6 +4,7 @@ use crate::error::HubError;
 use crate::task::Task;
 use async_trait::async_trait;
 use interzone_protocol::vocab::{AgentId, Artifact, Message, Metadata, TaskState, VerbatimJson};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub struct AgentInfo {
 }
 
 /// Details of an agent's public description.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct AgentProfile {
     /// Version of the agent; `None` for that of the server.
     pub version: Option<String>,

@@ -19,11 +19,13 @@ use interzone_edge::body::{self, BodyError};
 use interzone_edge::budget::ShareKey;
 use interzone_edge::listener::Peer;
 use interzone_edge::telemetry;
-use interzone_hub::HubError;
-use std::sync::Arc;
-use std::time::Instant;
+use interzone_hub::{HubError, LogThrottle};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const EVENTS_METHOD: &str = "slack.events";
+/// Anyone can send requests with a wrong signature, so not each of them gets a log line.
+const SIGNATURE_LOG_INTERVAL: Duration = Duration::from_secs(5);
 const INTERACTIONS_METHOD: &str = "slack.interactions";
 
 /// Returns all routes of the zone.
@@ -74,7 +76,9 @@ impl RequestRejection {
     fn response(self, zone: &StateInner, method: &'static str, started_at: Instant) -> Response {
         let (status, text, label) = match self {
             Self::Unsigned(error) => {
-                tracing::warn!(method, reason = %error, "request signature rejected");
+                if let Some(requests) = zone.signature_rejections.record(Instant::now()) {
+                    tracing::warn!(requests, method, reason = %error, "request signatures rejected");
+                }
                 zone.metrics
                     .record_auth_failure(signature_error_label(error));
                 (StatusCode::UNAUTHORIZED, "unauthorized", "unsigned")
@@ -94,6 +98,23 @@ impl RequestRejection {
         };
         record_request(zone, method, label, started_at);
         text_response(status, text)
+    }
+}
+
+/// Counts requests whose signature was rejected, and reports them in one log line per interval.
+pub(crate) struct SignatureRejectionLog(Mutex<LogThrottle>);
+
+impl SignatureRejectionLog {
+    /// Counts a request. If a log line is due, returns the number of requests it reports.
+    fn record(&self, now: Instant) -> Option<u64> {
+        let mut throttle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        throttle.record(1, now)
+    }
+}
+
+impl Default for SignatureRejectionLog {
+    fn default() -> Self {
+        Self(Mutex::new(LogThrottle::new(SIGNATURE_LOG_INTERVAL)))
     }
 }
 
@@ -177,4 +198,19 @@ fn text_response(status: StatusCode, text: impl Into<String>) -> Response {
     let mut response = (status, text.into()).into_response();
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_signatures_get_one_log_line_per_interval() {
+        let (log, start) = (SignatureRejectionLog::default(), Instant::now());
+        assert_eq!(log.record(start), Some(1));
+        for _ in 0..1000 {
+            assert_eq!(log.record(start), None);
+        }
+        assert_eq!(log.record(start + SIGNATURE_LOG_INTERVAL), Some(1001));
+    }
 }

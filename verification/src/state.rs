@@ -2,6 +2,7 @@
 //! and acknowledged when it is durable. Workers process it later.
 
 use crate::gates::{DirectoryCache, Gates};
+use crate::http::SignatureRejectionLog;
 use crate::intake::{self, QuestionRules, SlackEvent};
 use crate::interactions::{self, Interaction};
 use crate::jobs::BackgroundJob;
@@ -61,6 +62,7 @@ pub(crate) struct StateInner {
     pub(crate) audit: Audit,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) metrics_public: bool,
+    pub(crate) signature_rejections: SignatureRejectionLog,
     pub(crate) checks: Vec<DependencyCheck>,
     /// Checks that the store is readable and writable.
     pub(crate) store_check: SharedCheck<bool>,
@@ -126,6 +128,7 @@ impl VerificationState {
             audit: options.audit,
             metrics: options.metrics,
             metrics_public: options.metrics_public,
+            signature_rejections: SignatureRejectionLog::default(),
             checks: options.checks,
             dependency_checks: OnceLock::new(),
             stop: options.stop,

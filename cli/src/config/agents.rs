@@ -6,7 +6,7 @@ use super::secrets::SecretRef;
 use super::values::{self, constant_url, optional_positive};
 use super::variable;
 use interzone_execution::agents::{INHERITED_ENV_VARS, RemoteDialect};
-use interzone_hub::Skill;
+use interzone_hub::{AgentProfile, Skill};
 use interzone_protocol::vocab::AgentId;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -38,6 +38,9 @@ pub(crate) struct AgentConfig {
     pub(crate) description: Option<String>,
     #[serde(default, deserialize_with = "skills")]
     pub(crate) skills: Vec<Skill>,
+    /// Further details of its public description.
+    #[serde(rename = "..profile")]
+    pub(crate) profile: AgentProfile,
     #[serde(rename = "..kind")]
     pub(crate) kind: AgentKind,
 }
@@ -186,6 +189,7 @@ pub(super) fn default_agents() -> Vec<AgentConfig> {
         name: None,
         description: None,
         skills: Vec::new(),
+        profile: AgentProfile::default(),
         kind: AgentKind::Demo,
     });
     demo.into_iter().collect()
@@ -202,6 +206,8 @@ pub(super) fn check(
     for (index, agent) in agents.iter_mut().enumerate() {
         let table = format!("agents[{index}]");
         let id = agent.id.to_string();
+        check_profile(&agent.profile, &agent.skills)
+            .map_err(|error| checker.in_table(&table, &error))?;
         if ids.contains(&id) {
             let reason = format!("duplicate agent id \"{id}\"; rename one");
             return Err(checker.refuse(&table, reason));
@@ -239,6 +245,52 @@ pub(super) fn check(
         .ok_or_else(|| checker.missing("agents", "a zone needs at least one agent; add [[agents]]"))
 }
 
+/// Checks the URL and the media types of an agent's public description.
+fn check_profile(profile: &AgentProfile, skills: &[Skill]) -> Result<(), KeyError> {
+    if let Some(url) = &profile.documentation_url {
+        let url = Url::parse(url).ok();
+        if !url.is_some_and(|url| matches!(url.scheme(), "https" | "http")) {
+            const NOT_A_URL: &str = "write a URL that begins with https://";
+            return Err(KeyError::refused("documentation_url", NOT_A_URL));
+        }
+    }
+    let skill_modes = |modes: fn(&Skill) -> &Vec<String>| skills.iter().flat_map(modes);
+    let input = profile.input_modes.iter();
+    let output = profile.output_modes.iter();
+    for (key, invalid) in [
+        (
+            "input_modes",
+            input
+                .chain(skill_modes(|skill| &skill.input_modes))
+                .find(|mode| !is_media_type(mode)),
+        ),
+        (
+            "output_modes",
+            output
+                .chain(skill_modes(|skill| &skill.output_modes))
+                .find(|mode| !is_media_type(mode)),
+        ),
+    ] {
+        if invalid.is_some() {
+            const NOT_A_TYPE: &str = "write media types, as in [\"text/plain\", \"image/*\"]";
+            return Err(KeyError::refused(key, NOT_A_TYPE));
+        }
+    }
+    Ok(())
+}
+
+/// True for `type/subtype` in visible ASCII; either may be `*`.
+fn is_media_type(text: &str) -> bool {
+    let is_token = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|c| c.is_ascii_graphic() && c != '/' && c != ',')
+    };
+    text.split_once('/')
+        .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+}
+
 impl AgentConfig {
     /// The demo agent describes itself.
     fn check_demo(&self) -> Result<(), KeyError> {
@@ -247,6 +299,15 @@ impl AgentConfig {
             ("name", self.name.is_some()),
             ("description", self.description.is_some()),
             ("skills", !self.skills.is_empty()),
+            ("version", self.profile.version.is_some()),
+            (
+                "documentation_url",
+                self.profile.documentation_url.is_some(),
+            ),
+            ("tags", !self.profile.tags.is_empty()),
+            ("examples", !self.profile.examples.is_empty()),
+            ("input_modes", !self.profile.input_modes.is_empty()),
+            ("output_modes", !self.profile.output_modes.is_empty()),
         ] {
             if is_set {
                 return Err(KeyError::refused(key, FIXED));
@@ -433,6 +494,14 @@ struct SkillConfig {
     id: String,
     name: Option<String>,
     description: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    examples: Vec<String>,
+    #[serde(default)]
+    input_modes: Vec<String>,
+    #[serde(default)]
+    output_modes: Vec<String>,
 }
 
 fn skills<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Skill>, D::Error> {
@@ -443,7 +512,10 @@ fn skills<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Skill>, D::E
             description: skill.description.unwrap_or_else(|| name.clone()),
             id: skill.id,
             name,
-            ..Skill::default()
+            tags: skill.tags,
+            examples: skill.examples,
+            input_modes: skill.input_modes,
+            output_modes: skill.output_modes,
         }
     };
     Ok(skills.into_iter().map(skill).collect())

@@ -340,8 +340,8 @@ pub(super) const CALL_OUTCOMES: Descriptions = &[
     ),
     ("store", "Other store error; the log has the details."),
     (
-        "no_caller",
-        "A call without an authenticated caller where one is required: a bug. Report it.",
+        "cannot_stream",
+        "The method streams its reply, which a batch cannot contain. The caller sends it alone.",
     ),
     (
         "not_a_task",
@@ -657,7 +657,11 @@ pub(super) const LABEL_VALUES: &[(&str, &str, Descriptions)] = &[
             ),
             (
                 "unfinished_head",
-                "a connection with an unfinished handshake or request head was closed: all of them exceeded `limits.head_memory`, or those of its address exceeded its share",
+                "a connection with an unfinished handshake or request head, or with many streams and no authenticated caller, was closed: all of them exceeded `limits.head_memory`, or those of its address exceeded its share",
+            ),
+            (
+                "stream_limit",
+                "an HTTP/2 connection was closed before its streams were started: no caller was authenticated on it, and the memory of many closed connections was not free yet",
             ),
         ],
     ),

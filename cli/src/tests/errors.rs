@@ -129,22 +129,30 @@ fn zone_errors_section() -> String {
     page
 }
 
+/// Functions and constructors of errors whose last argument is the outcome code.
+const OUTCOME_FUNCTIONS: [&str; 6] = [
+    "internal",
+    "unavailable",
+    "transport",
+    "WireError::new",
+    "CallError::Internal",
+    "CallError::Busy",
+];
+
 /// Returns the outcome codes in the mapping from errors to responses, and in its users.
 fn call_outcomes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for folder in ["execution/src/rpc", "execution/src/http"] {
         for path in source_files(folder) {
             let text = source_without_tests(&path);
-            for function in ["internal", "unavailable", "transport", "WireError::new"] {
+            for function in OUTCOME_FUNCTIONS {
                 found.extend(last_string_arguments(&text, function));
             }
         }
     }
-    for function in ["internal", "unavailable"] {
-        found.extend(last_string_arguments(
-            &source_without_tests("execution/src/rpc.rs"),
-            function,
-        ));
+    let call_path = source_without_tests("execution/src/rpc.rs");
+    for function in OUTCOME_FUNCTIONS {
+        found.extend(last_string_arguments(&call_path, function));
     }
     // Store and token errors are mapped elsewhere.
     let quoted = |line: &str, before: &str| {
@@ -156,7 +164,7 @@ fn call_outcomes() -> BTreeSet<String> {
     };
     let map = source_without_tests("execution/src/rpc/errors.rs");
     found.extend(map.lines().filter_map(|line| quoted(line, "=> (\"")));
-    let access = source_without_tests("execution/src/rpc/errors/access.rs");
+    let access = source_without_tests("execution/src/rpc/acp/errors.rs");
     found.extend(
         access
             .lines()

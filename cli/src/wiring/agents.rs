@@ -119,6 +119,7 @@ fn create_command_agent(
         name: config.name.clone().unwrap_or(defaults.name),
         description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
+        profile: config.profile.clone(),
         supervisor: supervisor(),
         cwd: command.cwd.clone(),
         env: command.env.clone(),

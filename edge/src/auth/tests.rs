@@ -9,7 +9,7 @@ use super::{
     LocalKeys, reason,
 };
 use crate::clock::Clock;
-use crate::listener::Peer;
+use crate::listener::{ConnectionHandle, Peer};
 use crate::tls::TrustRoots;
 use async_trait::async_trait;
 use http::HeaderValue;
@@ -448,6 +448,7 @@ async fn bound_token_requires_its_certificate() {
         address: ([127, 0, 0, 1], 1).into(),
         certificate,
         platform_identity: None,
+        connection: ConnectionHandle::default(),
     };
     // The second round uses the cache.
     for _ in 0..2 {

@@ -5,6 +5,7 @@ use super::heads::{ChargeTotal, EvictionOrder, HeadAccount, HeadMeter, HeadTotal
 use crate::budget::AddressPrefix;
 use crate::limits::HttpLimits;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Connections by address, numbered in order of time. An address has an entry only while it has connections.
@@ -26,6 +27,7 @@ struct AddressEntries {
 struct AddressEntry {
     connections: BTreeMap<u64, Arc<ConnState>>,
     heads: Arc<ChargeTotal>,
+    requests: Arc<AtomicUsize>,
 }
 
 /// Result of admitting a connection.
@@ -65,8 +67,10 @@ impl AddressTable {
         let of_address = entry.or_insert_with(|| AddressEntry {
             connections: BTreeMap::new(),
             heads: Arc::new(ChargeTotal::new(self.heads.share)),
+            requests: Arc::default(),
         });
         let heads = Arc::clone(&of_address.heads);
+        let requests = Arc::clone(&of_address.requests);
         let of_address = &mut of_address.connections;
         let mut evicted = None;
         if of_address.len() >= self.share {
@@ -86,6 +90,7 @@ impl AddressTable {
             addresses: Arc::clone(self),
             prefix: address,
             of_address: heads,
+            requests,
         });
         let slot = AddressSlot {
             id,

@@ -62,6 +62,8 @@ pub(super) struct ConnState {
     serving_http: AtomicBool,
     /// The connection is HTTP/2, which always reads: keep-alive pongs, for one.
     is_http2: AtomicBool,
+    /// A caller on the connection was authenticated.
+    authenticated: AtomicBool,
 }
 
 impl ConnState {
@@ -82,7 +84,31 @@ impl ConnState {
             transfers: Mutex::default(),
             serving_http: AtomicBool::new(false),
             is_http2: AtomicBool::new(false),
+            authenticated: AtomicBool::new(false),
         }
+    }
+
+    /// Records that a caller on the connection was authenticated. From here on the limits of principals apply to its
+    /// streams.
+    fn set_authenticated(&self) {
+        if self.is_authenticated() || self.authenticated.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.heads.set_streams(0);
+        self.update_head_charge();
+    }
+
+    /// Returns true if a caller on the connection was authenticated.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of started requests, and of the active ones among them. The former wraps.
+    pub(super) fn request_counts(&self) -> (u32, u32) {
+        (
+            self.started_requests.load(Ordering::Relaxed),
+            self.active_requests.load(Ordering::Relaxed),
+        )
     }
 
     /// Returns the current order; `waker` is woken when it changes.
@@ -267,6 +293,22 @@ impl ConnState {
 
     pub(super) fn is_serving_http(&self) -> bool {
         self.serving_http.load(Ordering::Relaxed)
+    }
+}
+
+/// Handle of a connection, by which the authentication reports that a caller is known.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionHandle(Option<Arc<ConnState>>);
+
+impl ConnectionHandle {
+    pub(super) fn new(conn: &Arc<ConnState>) -> Self {
+        Self(Some(Arc::clone(conn)))
+    }
+
+    pub(super) fn set_authenticated(&self) {
+        if let Some(conn) = &self.0 {
+            conn.set_authenticated();
+        }
     }
 }
 

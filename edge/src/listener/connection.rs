@@ -1,7 +1,7 @@
 //! Serves one connection: the TLS handshake with a timeout, then HTTP/1.1 or HTTP/2 as negotiated by ALPN.
 
 use super::addresses::AddressAdmission;
-use super::conn_registry::{ConnState, ShutdownOrder};
+use super::conn_registry::{ConnState, ConnectionHandle, ShutdownOrder};
 use super::frames::FrameLimitedIo;
 use super::head_counter::HeadCounter;
 use super::service::ConnService;
@@ -148,13 +148,14 @@ pub(super) async fn serve_connection(
                     address,
                     certificate: None,
                     platform_identity: None,
+                    connection: ConnectionHandle::new(&conn),
                 };
                 return Some(serve_http(wire, false, peer, app, shared, conn));
             };
             match tls_handshake(wire, tls, shared.limits.handshake_timeout).await {
                 Ok(stream) => {
                     shared.metrics.record_handshake("ok");
-                    let (multiplexed, peer) = negotiated(&stream, address);
+                    let (multiplexed, peer) = negotiated(&stream, address, &conn);
                     Some(serve_http(stream, multiplexed, peer, app, shared, conn))
                 }
                 Err(outcome) => {
@@ -186,13 +187,18 @@ async fn until_aborted(conn: &ConnState) {
 }
 
 /// Returns the result of the handshake: true for HTTP/2 (ALPN), and the peer.
-fn negotiated(stream: &TlsStream<TrackedSocket>, address: SocketAddr) -> (bool, Peer) {
+fn negotiated(
+    stream: &TlsStream<TrackedSocket>,
+    address: SocketAddr,
+    conn: &Arc<ConnState>,
+) -> (bool, Peer) {
     let session = stream.get_ref().1;
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let peer = Peer {
         address,
         certificate: certificate.map(|leaf| Sha256::digest(leaf).into()),
         platform_identity: None,
+        connection: ConnectionHandle::new(conn),
     };
     (session.alpn_protocol() == Some(b"h2"), peer)
 }

@@ -1,16 +1,20 @@
 //! HTTP/2 frame flood protection. Tracks received frames and closes the connection of a client that sends many frames
-//! without a request: PRIORITY, WINDOW_UPDATE, PING, SETTINGS, RST_STREAM, empty DATA, CONTINUATION and unknown types.
+//! without a request: PRIORITY, WINDOW_UPDATE, PING, SETTINGS, RST_STREAM, empty or small DATA, CONTINUATION and unknown
+//! types.
 //! The HTTP library answers each at little cost, but without a limit.
 //!
 //! Each such frame is paid from a budget. Requests, their data and sent bytes refill it, because legitimate frames of
 //! this kind come with them. Only frame headers are parsed.
+//!
+//! While no caller on the connection is authenticated, its streams are counted as their frames arrive, before the HTTP
+//! library allocates them ([`heads`](super::heads)).
 
 use super::conn_registry::ConnState;
 use crate::telemetry::Metrics;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
@@ -29,10 +33,21 @@ const REQUEST_CREDIT: i64 = 4;
 const RESET_COST: i64 = 8;
 /// Cost of SETTINGS, which are applied to every stream.
 const SETTINGS_COST: i64 = 4;
+/// Cost of DATA with few bytes: each waits in a queue entry of a few hundred bytes.
+const SMALL_DATA_COST: i64 = 4;
 /// Received DATA bytes that pay for one frame.
 const RECEIVED_BYTES_PER_CREDIT: usize = 64;
 /// Sent bytes that pay for one frame: two WINDOW_UPDATE for each small DATA frame.
 const SENT_BYTES_PER_CREDIT: u64 = 32;
+
+/// Streams of one connection that are not counted: more than an ordinary client opens before its first response.
+const FREE_STREAMS: u32 = 8;
+/// Counted bytes of a stream, of which twice as much is charged. The HTTP library keeps the space of the largest number
+/// of streams that were open at the same time.
+const STREAM_BYTES: usize = 1024;
+/// Small DATA frames that are received together and not counted, and the counted bytes of each further one.
+const FREE_SMALL_FRAMES: usize = 16;
+const SMALL_FRAME_BYTES: usize = 160;
 
 const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
@@ -64,6 +79,14 @@ struct FrameTracker {
     refilled_at: Instant,
     /// Sent bytes that have not been converted to budget.
     sent_bytes: u64,
+    /// Highest stream id, and the number of streams that the client opened. It wraps.
+    last_stream: u32,
+    opened_streams: u32,
+    /// Maximum number of open streams.
+    max_streams: u32,
+    /// Small DATA frames received since the client last paused, and their maximum.
+    small_frames: usize,
+    max_small_frames: usize,
 }
 
 impl FrameTracker {
@@ -76,6 +99,11 @@ impl FrameTracker {
             budget: BUDGET_BURST,
             refilled_at: Instant::now(),
             sent_bytes: 0,
+            last_stream: 0,
+            opened_streams: 0,
+            max_streams: 0,
+            small_frames: 0,
+            max_small_frames: 0,
         }
     }
 
@@ -99,6 +127,7 @@ impl FrameTracker {
                 self.header_bytes = 0;
                 let [_, _, _, kind, flags, ..] = self.header;
                 self.skip = self.length();
+                self.count_stream(kind, flags);
                 self.charge_frame(kind, flags, self.skip)?;
                 self.end_frame();
             }
@@ -135,8 +164,35 @@ impl FrameTracker {
         }
     }
 
+    /// Counts a frame that opens a stream, or a small one that the HTTP library queues.
+    fn count_stream(&mut self, kind: u8, flags: u8) {
+        let [_, _, _, _, _, id @ ..] = self.header;
+        let id = u32::from_be_bytes(id) & (u32::MAX >> 1);
+        // A later block of the same stream has trailers.
+        if kind == HEADERS && id > self.last_stream {
+            self.last_stream = id;
+            self.opened_streams = self.opened_streams.wrapping_add(1);
+        } else if kind == DATA && flags & END_STREAM == 0 && self.skip < RECEIVED_BYTES_PER_CREDIT {
+            self.small_frames += 1;
+            self.max_small_frames = self.max_small_frames.max(self.small_frames);
+        }
+    }
+
+    /// Returns the counted bytes of the streams, of which the connection has started and active requests. Streams that
+    /// the HTTP library rejected are never started, and stay counted.
+    fn stream_bytes(&mut self, (started, active): (u32, u32)) -> usize {
+        let open = active.saturating_add(self.opened_streams.wrapping_sub(started));
+        self.max_streams = self.max_streams.max(open);
+        let streams = usize::try_from(self.max_streams.saturating_sub(FREE_STREAMS));
+        let frames = self.max_small_frames.saturating_sub(FREE_SMALL_FRAMES);
+        streams
+            .unwrap_or(usize::MAX)
+            .saturating_mul(STREAM_BYTES)
+            .saturating_add(frames * SMALL_FRAME_BYTES)
+    }
+
     /// Reports the bytes that the HTTP library buffers.
-    fn report_buffered(&self, conn: &ConnState) {
+    fn report_buffered(&mut self, conn: &ConnState) {
         let [_, _, _, kind, ..] = self.header;
         let incomplete = self.incomplete_bytes();
         let is_head = self.skip > 0 && matches!(kind, HEADERS | CONTINUATION);
@@ -146,6 +202,11 @@ impl FrameTracker {
         };
         let block = self.block_bytes.saturating_add(part_of_block);
         conn.heads().set_frames(frame, block, self.block_bytes > 0);
+        let streams = match conn.is_authenticated() {
+            true => 0,
+            false => self.stream_bytes(conn.request_counts()),
+        };
+        conn.heads().set_streams(streams);
         conn.update_head_charge();
     }
 
@@ -168,6 +229,7 @@ impl FrameTracker {
             GOAWAY => {}
             RST_STREAM => return self.pay(RESET_COST),
             SETTINGS => return self.pay(SETTINGS_COST),
+            DATA if length > 0 => return self.pay(SMALL_DATA_COST),
             _ => return self.pay(1),
         }
         Ok(())
@@ -237,13 +299,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameLimitedIo<S> {
     ) -> Poll<Result<()>> {
         let this = &mut *self;
         let before = buf.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
+        let Poll::Ready(result) = Pin::new(&mut this.stream).poll_read(cx, buf) else {
+            this.frames.small_frames = 0;
+            return Poll::Pending;
+        };
+        result?;
         let received = buf.filled().get(before..).unwrap_or_default();
         this.frames.track(received).map_err(|FrameFlood| {
             this.metrics.record_client_terminations("frame_flood", 1);
             Error::new(ErrorKind::ConnectionAborted, "too many control frames")
         })?;
         this.frames.report_buffered(&this.conn);
+        if this.conn.heads().must_reject_streams() {
+            this.metrics.record_client_terminations("stream_limit", 1);
+            return Poll::Ready(Err(Error::new(
+                ErrorKind::ConnectionAborted,
+                "too many streams of callers that are not authenticated",
+            )));
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -386,5 +459,44 @@ mod tests {
             tokio::time::advance(Duration::from_millis(10)).await;
             frames.track(&ping).unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_are_counted_by_their_maximum() {
+        let mut frames = after_preface();
+        let open = |first: u8, count: u8| {
+            let heads = (0..count).map(|number| {
+                let mut head = frame(HEADERS, 0, 30);
+                head[8] = first + 2 * number;
+                head
+            });
+            heads.collect::<Vec<_>>().concat()
+        };
+        frames.track(&open(1, 8)).unwrap();
+        assert_eq!(frames.stream_bytes((0, 0)), 0, "an ordinary client");
+        frames.track(&open(17, 4)).unwrap();
+        assert_eq!(frames.stream_bytes((0, 0)), 4 * STREAM_BYTES);
+        assert_eq!(
+            frames.stream_bytes((12, 2)),
+            4 * STREAM_BYTES,
+            "the space is kept"
+        );
+        // Trailers open no stream.
+        frames.track(&open(1, 8)).unwrap();
+        assert_eq!(frames.stream_bytes((12, 12)), 4 * STREAM_BYTES);
+        frames.track(&open(25, 1)).unwrap();
+        assert_eq!(frames.stream_bytes((12, 12)), 5 * STREAM_BYTES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn small_data_frames_are_counted_and_limited() {
+        let small = frame(DATA, 0, 1);
+        let mut frames = after_preface();
+        for _ in 0..BUDGET_BURST / SMALL_DATA_COST {
+            frames.track(&small).unwrap();
+        }
+        let counted = usize::try_from(BUDGET_BURST / SMALL_DATA_COST).unwrap() - FREE_SMALL_FRAMES;
+        assert_eq!(frames.stream_bytes((0, 0)), counted * SMALL_FRAME_BYTES);
+        assert_eq!(frames.track(&small), Err(FrameFlood));
     }
 }

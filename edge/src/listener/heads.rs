@@ -1,6 +1,7 @@
 //! Memory limit for received bytes that belong to no request yet: a handshake, an incomplete TLS record, a partial
 //! head, an open HTTP/2 header block. Each connection is bounded by its head limits, but there are many connections,
-//! so all of them together and those of one address are bounded too.
+//! so all of them together and those of one address are bounded too. The streams of an HTTP/2 connection on which no
+//! caller has been authenticated count too: their requests cost little to send and much to hold.
 //!
 //! A connection counts in its own fields. Only one that holds more than [`FREE_BYTES`] counts in the totals, so an
 //! ordinary request touches no shared state.
@@ -108,6 +109,8 @@ pub(super) struct HeadAccount {
     pub(super) addresses: Arc<AddressTable>,
     pub(super) prefix: AddressPrefix,
     pub(super) of_address: Arc<ChargeTotal>,
+    /// Requests in flight of the address whose connections have no authenticated caller.
+    pub(super) requests: Arc<AtomicUsize>,
 }
 
 /// Activity of a connection.
@@ -135,6 +138,8 @@ pub(super) struct HeadMeter {
     receiving_body: AtomicBool,
     /// Bytes of an open HTTP/2 header block.
     block_bytes: AtomicUsize,
+    /// Bytes of the streams of an HTTP/2 connection without an authenticated caller.
+    stream_bytes: AtomicUsize,
     /// Current charge.
     charged: AtomicU64,
     /// Start of the current charge, in milliseconds of the listener's clock.
@@ -164,6 +169,11 @@ impl HeadMeter {
     pub(super) fn set_account(&self, account: HeadAccount) {
         // Set once, when the connection is accepted.
         let _ = self.account.set(account);
+    }
+
+    /// Returns the counter of the requests in flight of the address.
+    pub(super) fn requests_of_address(&self) -> Option<&AtomicUsize> {
+        self.account.get().map(|account| &*account.requests)
     }
 
     /// Sets the bytes of the handshake, or of an incomplete TLS record.
@@ -239,6 +249,25 @@ impl HeadMeter {
         self.block_bytes.store(block, Ordering::Relaxed);
     }
 
+    /// Sets the bytes of the streams of an HTTP/2 connection without an authenticated caller.
+    pub(super) fn set_streams(&self, bytes: usize) {
+        self.stream_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns true if streams are counted.
+    pub(super) fn has_counted_streams(&self) -> bool {
+        self.stream_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns true if counted streams must not be started: the connection is being closed, or so many others are
+    /// that their memory must be released first.
+    pub(super) fn must_reject_streams(&self) -> bool {
+        let is_closing_much = |account: &HeadAccount| account.addresses.heads.is_closing_much();
+        self.has_counted_streams()
+            && (self.ended.load(Ordering::Relaxed)
+                || self.account.get().is_some_and(is_closing_much))
+    }
+
     /// Returns true if an HTTP/2 header block is open.
     pub(super) fn is_block_open(&self) -> bool {
         self.block_bytes.load(Ordering::Relaxed) > 0
@@ -288,7 +317,8 @@ impl HeadMeter {
     /// Updates the totals. While a request is active, received bytes may belong to it and do not count, except for an
     /// open header block, and bytes that follow a complete HTTP/1.1 request.
     pub(super) fn update_charge(&self, activity: ConnActivity) {
-        let mut bytes = self.block_bytes.load(Ordering::Relaxed);
+        let mut bytes =
+            self.block_bytes.load(Ordering::Relaxed) + self.stream_bytes.load(Ordering::Relaxed);
         let received =
             self.record_bytes.load(Ordering::Relaxed) + self.buffered_bytes.load(Ordering::Relaxed);
         match activity {

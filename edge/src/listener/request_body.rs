@@ -75,7 +75,7 @@ impl Drop for RequestBody {
         if let Some(upload) = self.upload.take() {
             // The HTTP library discards the remainder, or closes the connection.
             let remaining = self.incoming.size_hint().lower();
-            upload.consume(usize::try_from(remaining).unwrap_or(usize::MAX), false);
+            upload.discard(usize::try_from(remaining).unwrap_or(usize::MAX));
             upload.abandon();
         }
     }

@@ -35,6 +35,13 @@ pub(super) struct ConnService {
     pub(super) streams: Option<StreamExecutor>,
 }
 
+/// Reason why a request is not passed to the router.
+enum RequestRefusal {
+    Reason(RejectReason),
+    /// The HTTP/1.1 library rejects such a request itself; the HTTP/2 library limits only the size of the head.
+    TooManyHeaders,
+}
+
 /// An admitted request, until it has a response.
 enum AdmittedRequest {
     /// The request has no body.
@@ -61,6 +68,7 @@ impl ConnService {
             has_one_host: one_host,
             correlation: sent,
             head_bytes: bytes,
+            header_memory,
         } = HeaderScan::scan(&request);
         if is_http1 {
             let has_body = !http_body::Body::is_end_stream(request.body());
@@ -68,15 +76,20 @@ impl ConnService {
             self.conn.heads().set_receiving_body(has_body);
         }
         self.conn.update_head_charge();
+        let too_many_headers = request.headers().len() > self.shared.limits.headers;
         let admitted = match one_host {
-            true => self.admit(&request).ok_or(RejectReason::Busy),
-            false => Err(RejectReason::BadHost),
+            _ if too_many_headers => Err(RequestRefusal::TooManyHeaders),
+            true => self
+                .admit(&request, header_memory)
+                .ok_or(RequestRefusal::Reason(RejectReason::Busy)),
+            false => Err(RequestRefusal::Reason(RejectReason::BadHost)),
         };
         let admitted = admitted.map(|admitted| (self.dispatch(request, &admitted), admitted));
         async move {
             let mut must_close = false;
             let mut response = match admitted {
-                Err(reason) => self.reject(reason, sent),
+                Err(RequestRefusal::Reason(reason)) => self.reject(reason, sent),
+                Err(RequestRefusal::TooManyHeaders) => self.reject_headers(),
                 Ok((answer, admitted)) => {
                     let response_future = respond_or_reject(answer, &admitted);
                     let response =
@@ -106,13 +119,13 @@ impl ConnService {
         }
     }
 
-    fn admit(&self, request: &Request<Incoming>) -> Option<AdmittedRequest> {
+    fn admit(&self, request: &Request<Incoming>, header_memory: usize) -> Option<AdmittedRequest> {
         let admission = &self.shared.admission;
         if http_body::Body::is_end_stream(request.body()) {
-            let work = admission.try_begin(request.uri().path());
+            let work = admission.try_begin(request.uri().path(), &self.conn);
             return work.map(|work| AdmittedRequest::Working { _work: work });
         }
-        let upload = admission.begin_upload(self.prefix, &self.conn);
+        let upload = admission.begin_upload(self.prefix, &self.conn, header_memory);
         Some(AdmittedRequest::Uploading(UnansweredUpload(upload)))
     }
 
@@ -135,6 +148,14 @@ impl ConnService {
         self.app.clone().call(request)
     }
 
+    /// Returns the response to a request with too many headers: the same as the HTTP/1.1 library's.
+    fn reject_headers(&self) -> Response {
+        self.shared.metrics.record_rejected("head_too_large");
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        response
+    }
+
     fn reject(&self, reason: RejectReason, correlation: Option<HeaderValue>) -> Response {
         let headers = correlation
             .map(|sent| (CORRELATION_HEADER, sent))
@@ -155,7 +176,12 @@ struct HeaderScan {
     correlation: Option<HeaderValue>,
     /// Minimum size of the head in HTTP/1.1.
     head_bytes: usize,
+    /// Estimated memory of the head.
+    header_memory: usize,
 }
+
+/// Memory of a header besides its value: its entry in the header map, which grows by doubling.
+const HEADER_OVERHEAD: usize = 160;
 
 impl HeaderScan {
     fn scan<B>(request: &Request<B>) -> Self {
@@ -183,6 +209,7 @@ impl HeaderScan {
             has_one_host: one_host,
             correlation,
             head_bytes: bytes,
+            header_memory: bytes + request.headers().len() * HEADER_OVERHEAD,
         }
     }
 }

@@ -78,6 +78,24 @@ fn log_lines_are_text_or_json() {
 }
 
 #[test]
+fn http2_library_warnings_need_a_filter_of_their_own() {
+    let emit = || {
+        tracing::warn!(target: "h2::proto", "a client resets its streams");
+        tracing::error!(target: "h2::proto", "an error");
+    };
+    for (filter, lines) in [
+        ("info", 1),
+        ("warn", 1),
+        ("info,h2=warn", 2),
+        ("debug", 2),
+        ("off", 0),
+    ] {
+        let text = capture_log(&options(LogFormat::Text, filter), emit);
+        assert_eq!(text.lines().count(), lines, "{filter}: {text}");
+    }
+}
+
+#[test]
 fn disabled_events_are_not_evaluated() {
     for filter in ["info", "warn,interzone_edge=info"] {
         let mut evaluated = 0;

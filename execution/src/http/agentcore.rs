@@ -15,7 +15,7 @@ use axum::middleware::{from_fn, map_request};
 use axum::response::Response;
 use axum::routing::{any, get};
 use interzone_edge::auth::Identity;
-use interzone_edge::listener::Peer;
+use interzone_edge::listener::{ConnectionHandle, Peer};
 use interzone_edge::readiness::SharedCheck;
 use interzone_edge::request_context::CORRELATION_HEADER;
 use interzone_edge::telemetry;
@@ -137,6 +137,7 @@ impl AgentCore {
             address: peer.map_or(unknown_address, |peer| peer.address),
             certificate: None,
             platform_identity: identity.map(Arc::new),
+            connection: ConnectionHandle::default(),
         })
     }
 

@@ -43,6 +43,8 @@ pub struct WebhookDelivery {
 #[serde(rename_all = "camelCase")]
 struct WebhookPayload {
     push: WebhookTarget,
+    /// Name of the subscription's format.
+    format: String,
     push_id: SubscriptionId,
     task_id: TaskId,
     seq: u64,
@@ -63,7 +65,12 @@ impl DeliveryHandler for WebhookDelivery {
             // The subscription ended while the entry waited.
             return Ok(DeliveryOutcome::Delivered);
         }
-        let notifications = subscribed_notifications(hub, &payload).await?;
+        let Some(format) = Format::from_name(&payload.format) else {
+            return Ok(DeliveryOutcome::failed(
+                "this version cannot deliver in the format of the subscription",
+            ));
+        };
+        let notifications = subscribed_notifications(hub, &payload, format).await?;
         let count = notifications.len();
         for (index, (kind, notification)) in notifications.iter().enumerate() {
             let is_last = index + 1 == count;
@@ -120,6 +127,7 @@ async fn finish_failed(
 async fn subscribed_notifications(
     hub: &Hub,
     payload: &WebhookPayload,
+    format: Format,
 ) -> Result<Vec<(&'static str, RenderedNotification)>, HubError> {
     let event = Event {
         subject: Subject::Task(payload.task_id.clone()),
@@ -134,8 +142,6 @@ async fn subscribed_notifications(
         let is_subscribed = events.any(|event| event.name() == kind);
         is_subscribed.then_some((kind, notification))
     };
-    // The only place that chooses the format of a webhook. Subscriptions have no other.
-    let format = Format::Acp;
     let notifications = format.renderer().render_event(hub, &event, None).await?;
     Ok(notifications.into_iter().filter_map(subscribed).collect())
 }

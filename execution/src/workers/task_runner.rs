@@ -50,8 +50,10 @@ pub(super) struct TaskRunner {
 
 /// First event of a run.
 enum RunEvent {
-    /// The agent returned.
-    Ended(Result<TurnOutcome, AgentError>),
+    /// The agent returned an outcome.
+    Completed(Box<TurnOutcome>),
+    /// The agent returned an error, or panicked.
+    Failed(AgentError),
     /// The run was canceled, or its lease was lost.
     Stopped,
     /// The turn timed out.
@@ -133,17 +135,15 @@ impl TaskRunner {
             .next_event(run, &mut agent_task, side_tasks.as_mut(), deadline)
             .await
         {
-            RunEvent::Ended(Ok(outcome)) => {
-                with_side_tasks(side_tasks, self.complete(run, &turn, outcome)).await
+            RunEvent::Completed(outcome) => {
+                with_side_tasks(side_tasks, self.complete(run, &turn, *outcome)).await
             }
             // A stopped run has no outcome, even if the agent returned one.
-            RunEvent::Ended(Err(_)) if run.cancel_token().is_cancelled() => "stopped",
-            RunEvent::Ended(Err(error)) if error.code == NO_MEMORY => {
+            RunEvent::Failed(_) if run.cancel_token().is_cancelled() => "stopped",
+            RunEvent::Failed(error) if error.code == NO_MEMORY => {
                 with_side_tasks(side_tasks, self.postpone(run)).await
             }
-            RunEvent::Ended(Err(error)) => {
-                with_side_tasks(side_tasks, self.fail(run, &error)).await
-            }
+            RunEvent::Failed(error) => with_side_tasks(side_tasks, self.fail(run, &error)).await,
             RunEvent::Stopped => {
                 with_side_tasks(side_tasks, self.stop_agent(run, &mut agent_task)).await;
                 "stopped"
@@ -175,7 +175,10 @@ impl TaskRunner {
     ) -> RunEvent {
         tokio::select! {
             biased;
-            ended = agent_task.join_next() => RunEvent::Ended(join_result(ended)),
+            ended = agent_task.join_next() => match join_result(ended) {
+                Ok(outcome) => RunEvent::Completed(Box::new(outcome)),
+                Err(error) => RunEvent::Failed(error),
+            },
             () = run.cancel_token().cancelled() => RunEvent::Stopped,
             () = self.kill.cancelled() => RunEvent::Shutdown,
             () = tokio::time::sleep(deadline) => RunEvent::TimedOut,

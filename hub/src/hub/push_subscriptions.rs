@@ -47,7 +47,7 @@ pub struct PushCursor {
 }
 
 impl PushCursor {
-    fn of(push: &PushSubscription) -> Self {
+    fn from_subscription(push: &PushSubscription) -> Self {
         Self {
             created_at: push.created_at,
             id: push.id.clone(),
@@ -175,15 +175,16 @@ impl Hub {
     ) -> Result<PushSubscriptionPage, HubError> {
         // A task has few, so all of them are read.
         let mut subscriptions = self.push_subscriptions(caller, task).await?;
-        subscriptions.sort_by_cached_key(PushCursor::of);
-        subscriptions.retain(|push| after.is_none_or(|after| PushCursor::of(push) > *after));
+        subscriptions.sort_by_cached_key(PushCursor::from_subscription);
+        subscriptions
+            .retain(|push| after.is_none_or(|after| PushCursor::from_subscription(push) > *after));
         let limit = limit.max(1);
         let has_more = subscriptions.len() > limit;
         subscriptions.truncate(limit);
         let next = subscriptions
             .last()
             .filter(|_| has_more)
-            .map(PushCursor::of);
+            .map(PushCursor::from_subscription);
         Ok(PushSubscriptionPage {
             subscriptions,
             next,

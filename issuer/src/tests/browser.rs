@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
 use http::header::COOKIE;
-use interzone_edge::listener::Peer;
+use interzone_edge::listener::{ConnectionHandle, Peer};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -120,6 +120,7 @@ impl ConsentForm {
             address: (address.parse::<IpAddr>().unwrap(), 50_000).into(),
             certificate: None,
             platform_identity: None,
+            connection: ConnectionHandle::default(),
         };
         request.extensions_mut().insert(Arc::new(peer));
         fixture.send(request).await

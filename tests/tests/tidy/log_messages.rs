@@ -5,6 +5,9 @@ use crate::tree::Finding;
 
 const MACROS: &[&str] = &["error!", "warn!", "info!", "debug!"];
 
+/// Field that holds the message of a log line that is written elsewhere, as `{message}`.
+const MESSAGE_FIELD: &str = "log_message: Some(";
+
 /// Log messages of product code that `page` does not contain.
 pub(crate) fn undocumented_messages(source: &SourceFile, page: &str) -> Vec<Finding> {
     // The playground is a development tool, and its log is not read by operators.
@@ -12,6 +15,8 @@ pub(crate) fn undocumented_messages(source: &SourceFile, page: &str) -> Vec<Find
         return Vec::new();
     }
     messages(source)
+        .chain(message_fields(source))
+        .filter(|(_, message)| *message != "{message}")
         .filter(|(_, message)| !page.contains(&format!("`{message}`")))
         .map(|(line, message)| Finding::new(&source.path, line, format!("log message `{message}`")))
         .collect()
@@ -45,6 +50,16 @@ fn messages(source: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// Line and message of each field that holds a log message.
+fn message_fields(source: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
+    source.product().filter_map(|line| {
+        line.code.contains(MESSAGE_FIELD).then_some(())?;
+        let mut literals = source.literals.iter();
+        let message = literals.find(|literal| literal.line == line.number)?;
+        Some((line.number, message.value.as_str()))
+    })
+}
+
 /// Byte offset of a macro call in a line of code. `tracing::event!` and macros of other names do not match.
 fn macro_call(code: &str, name: &str) -> Option<usize> {
     let start = code.find(&format!("{name}("))?;
@@ -72,5 +87,8 @@ mod tests {
             [Finding::new("hub/src/a.rs", 2, "log message `disk failed`")]
         );
         assert!(undocumented_messages(&source, "`started` `disk failed`").is_empty());
+        let field = "fn f() -> Info {\n    Info { log_message: Some(\"call served\") }\n}\n";
+        let source = SourceFile::new("hub/src/a.rs", field);
+        assert_eq!(undocumented_messages(&source, "").len(), 1);
     }
 }

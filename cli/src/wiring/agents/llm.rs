@@ -25,6 +25,7 @@ pub(super) async fn create_agent(
         name: config.name.clone().unwrap_or(defaults.name),
         description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
+        profile: config.profile.clone(),
         system: model.system.clone(),
         max_tokens: model.max_tokens.unwrap_or(defaults.max_tokens),
         temperature: model.temperature,

@@ -70,6 +70,7 @@ pub(super) async fn create_agent(
         name: config.name.clone().unwrap_or(defaults.name),
         description: config.description.clone().unwrap_or(defaults.description),
         skills: config.skills.clone(),
+        profile: config.profile.clone(),
         dialect: peer.dialect,
         assign_to: peer.assign_to.clone(),
         poll_interval: peer.poll_interval.unwrap_or(defaults.poll_interval),

@@ -4,7 +4,9 @@ use super::*;
 use crate::budget::Shares;
 use crate::limits::HttpLimits;
 use crate::listener::addresses::AddressAdmission;
-use crate::listener::conn_registry::{ActiveRequest, ConnRegistry, Registration, ShutdownOrder};
+use crate::listener::conn_registry::{
+    ActiveRequest, ConnRegistry, ConnState, ConnectionHandle, Registration, ShutdownOrder,
+};
 use std::task::Waker;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -355,4 +357,60 @@ async fn unsuccessful_search_is_not_repeated_for_every_byte() {
     tally.subtract(1);
     assert!(!tally.add(299));
     assert!(tally.add(2), "the limit counts again");
+}
+
+#[test]
+fn streams_without_authentication_close_their_connection_though_it_is_in_use() {
+    let fixture = Fixture::new(8, 2);
+    let open = |host| {
+        let connection = fixture.open(host);
+        let conn = Arc::clone(connection.registration.conn());
+        conn.start_http(true);
+        let active = conn.begin_request();
+        (connection, conn, active)
+    };
+    let streams = |conn: &ConnState, bytes| {
+        conn.heads().set_streams(bytes);
+        conn.update_head_charge();
+    };
+    let is_aborted = |conn: &ConnState| conn.poll_order(Waker::noop()) == ShutdownOrder::Abort;
+    let share = usize::try_from(4 * LARGE_HEAD_CHARGE / 2).unwrap();
+    let (few, many, known, newest) = (open(1), open(1), open(1), open(1));
+    streams(&known.1, share);
+    ConnectionHandle::new(&known.1).set_authenticated();
+    assert_eq!(fixture.charged(), 0, "not counted any more");
+    streams(&few.1, share / 8);
+    streams(&many.1, share / 2);
+    assert!(!is_aborted(&many.1));
+    streams(&newest.1, share / 2);
+    assert!(is_aborted(&many.1), "the largest");
+    assert!(many.1.heads().must_reject_streams());
+    for other in [&few, &known, &newest] {
+        assert!(!is_aborted(&other.1));
+    }
+}
+
+#[test]
+fn streams_are_rejected_while_much_is_being_closed() {
+    let fixture = Fixture::new(8, 1);
+    let connections: Vec<_> = (1..=3).map(|host| fixture.open(host)).collect();
+    let limit = usize::try_from(8 * LARGE_HEAD_CHARGE / 2).unwrap();
+    let streams = |index: usize, bytes| {
+        let conn = connections[index].registration.conn();
+        conn.start_http(true);
+        conn.heads().set_streams(bytes);
+        conn.update_head_charge();
+    };
+    streams(0, limit);
+    streams(1, limit / 2);
+    streams(2, 0);
+    let must_reject = |index: usize| {
+        let conn = connections[index].registration.conn();
+        conn.heads().must_reject_streams()
+    };
+    assert!(must_reject(0), "closed");
+    assert!(must_reject(1), "the memory of the first is not free yet");
+    assert!(!must_reject(2), "its streams are not counted");
+    connections[0].registration.conn().heads().release();
+    assert!(!must_reject(1));
 }

@@ -41,7 +41,7 @@ impl HeadTotal {
     }
 
     /// Returns true if more is being closed than one search usually closes.
-    fn is_closing_much(&self) -> bool {
+    pub(in crate::listener) fn is_closing_much(&self) -> bool {
         self.closing_charge.load(Ordering::Acquire) > self.tally.limit / 4
     }
 
@@ -117,8 +117,8 @@ struct EvictionCandidate {
 
 impl EvictionSearch {
     /// Adds a connection if it may be closed. One with an active request is closed only for bytes that follow that
-    /// request on HTTP/1.1, where well-behaved clients wait for the response, or for an HTTP/2 header block that stays
-    /// open.
+    /// request on HTTP/1.1, where well-behaved clients wait for the response, for an HTTP/2 header block that stays
+    /// open, or for the streams of callers that are not authenticated.
     pub(in crate::listener) fn consider(&mut self, conn: &Arc<ConnState>) {
         let meter = conn.heads();
         let charged = meter.charged();
@@ -130,7 +130,7 @@ impl EvictionSearch {
         let age = Duration::from_millis(self.now.saturating_sub(since));
         let may_close = match meter.is_block_open() {
             true => age >= OPEN_BLOCK_TIMEOUT,
-            false => !conn.is_http2(),
+            false => !conn.is_http2() || meter.has_counted_streams(),
         };
         if in_use && !may_close {
             return;

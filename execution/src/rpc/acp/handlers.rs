@@ -19,8 +19,6 @@ use interzone_protocol::vocab::{Metadata, StreamId, StreamState, TaskId, TaskSta
 
 type AcpResult = Result<CallReply, CallError>;
 
-/// Format of the deliveries of ACP's webhook subscriptions.
-
 /// Default page size of `tasks.list`.
 const DEFAULT_PAGE_SIZE: usize = 50;
 

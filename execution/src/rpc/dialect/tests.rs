@@ -20,7 +20,7 @@ use interzone_edge::budget::ShareKey;
 use interzone_edge::clock::Clock;
 use interzone_edge::egress::{Egress, EgressOptions};
 use interzone_edge::limits::HttpLimits;
-use interzone_edge::listener::Peer;
+use interzone_edge::listener::{ConnectionHandle, Peer};
 use interzone_edge::rate_limiter::RateLimiter;
 use interzone_edge::telemetry::Metrics;
 use interzone_edge::tls::{TrustRoots, install_provider};
@@ -219,6 +219,7 @@ impl ToyCaller {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
             certificate: None,
             platform_identity,
+            connection: ConnectionHandle::default(),
         })
     }
 }

@@ -196,7 +196,7 @@ async fn media_type_of_the_request_is_any_json() {
 }
 
 #[tokio::test]
-async fn capabilities_that_are_not_declared_are_refused_by_their_errors() {
+async fn undeclared_capabilities_are_refused_by_their_errors() {
     let zone = A2aZone::new().await;
     let token = zone.zone.token("anna").await;
     let push = refused(-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED");

@@ -118,7 +118,7 @@ async fn stream_of_a_send_ends_with_a_question() {
 }
 
 #[tokio::test]
-async fn artifacts_come_before_the_end_and_an_answer_that_was_not_streamed_is_one() {
+async fn artifacts_and_unstreamed_answer_come_before_the_end() {
     let zone = A2aZone::new().await;
     let token = zone.zone.token("anna").await;
     let path = "/agents/maker/a2a";

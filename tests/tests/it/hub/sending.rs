@@ -53,7 +53,7 @@ async fn context_of_a_message_must_be_that_of_its_task(world: HubFixture) {
     }
     let other = send(context("other"), "alice").await;
     assert!(matches!(other, Err(HubError::ContextMismatch(id)) if id == task.id));
-    // Nobody else learns that the task exists.
+    // Another caller does not learn that the task exists.
     let foreign = send(context("other"), "bob").await;
     assert!(matches!(foreign, Err(HubError::TaskNotFound(_))));
     // The check comes before that of the state.

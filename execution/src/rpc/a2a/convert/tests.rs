@@ -63,7 +63,7 @@ fn json(object: &impl WireObject, format: WireFormat) -> String {
 }
 
 #[test]
-fn task_shows_question_as_status_and_answer_as_artifact_of_its_turn() {
+fn question_is_the_status_and_answer_the_artifact_of_its_turn() {
     let shown = task(&detail_with_questions(), TaskContents::all(None));
     let [v1, v03] = FORMATS.map(|format| json(&shown, format));
     assert_eq!(
