@@ -1,5 +1,6 @@
 //! HTTP routes of the Execution Zone.
 
+mod a2a_card;
 mod agentcore;
 mod call_stream;
 mod card;
@@ -30,10 +31,19 @@ pub fn router(zone: Arc<ExecutionState>) -> Router {
         .route("/jsonrpc", any(jsonrpc::endpoint))
         .route("/rpc", any(jsonrpc::endpoint))
         .route("/agents/{id}/jsonrpc", any(jsonrpc::agent_endpoint))
+        .route("/a2a", any(jsonrpc::a2a_endpoint))
+        .route("/a2a/", any(jsonrpc::a2a_endpoint))
+        .route("/agents/{id}/a2a", any(jsonrpc::a2a_agent_endpoint))
+        .route("/agents/{id}/a2a/", any(jsonrpc::a2a_agent_endpoint))
         .route("/tasks/{id}/events", get(watch_sse::tasks_events))
         .route("/streams/{id}/events", get(watch_sse::streams_events))
         .route("/streams/{id}", get(watch_ws::streams_socket))
         .route("/.well-known/agent.json", get(card::agent_card))
+        .route("/.well-known/agent-card.json", get(a2a_card::default_card))
+        .route(
+            "/agents/{id}/.well-known/agent-card.json",
+            get(a2a_card::agent_card),
+        )
         .route(
             "/.well-known/oauth-protected-resource",
             get(card::protected_resource),

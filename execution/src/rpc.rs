@@ -4,6 +4,7 @@
 //!
 //! `dialect` is the boundary to the dialects; `acp` and `zone` are behind it.
 
+pub(crate) mod a2a;
 pub(crate) mod acp;
 mod batch;
 pub(crate) mod body;
@@ -27,7 +28,7 @@ use body::{ResponseBody, ResponseBuilder};
 use bytes::Bytes;
 use call_summary::CallSummary;
 use context::{CallContext, CallParams, EarlyParams};
-use dialect::{ConfiguredEndpointPolicy, MethodRegistry, ResolvedMethod};
+use dialect::{MethodRegistry, ResolvedMethod};
 use errors::{CallError, WireError};
 use futures_util::FutureExt;
 use interzone_edge::budget::{Reservation, ShareKey};
@@ -91,18 +92,18 @@ pub(crate) async fn serve(
     headers: &HeaderMap,
     meta: &RequestMeta,
 ) -> RpcResponse {
-    let incoming = match IncomingRequest::parse(zone, &body) {
+    let incoming = match IncomingRequest::parse(zone, &body, meta) {
         Ok(incoming) => incoming,
         Err(response) => return *response,
     };
     let caller = AuthenticatedCaller::authenticate(zone, headers, meta.peer.as_deref()).await;
     let caller = match caller {
         Ok(caller) => caller,
-        Err(error) => return incoming.reject(zone, &error),
+        Err(error) => return incoming.reject(zone, meta, &error),
     };
     let _request = match caller.begin_request(zone) {
         Ok(request) => request,
-        Err(busy) => return incoming.reject(zone, &busy),
+        Err(busy) => return incoming.reject(zone, meta, &busy),
     };
     let mut response = match incoming.parse_early(body.len()) {
         None => serve_incoming(zone, &caller, incoming, meta, None).await,
@@ -123,30 +124,40 @@ pub(crate) async fn serve_authenticated(
     frame: &[u8],
     meta: &RequestMeta,
 ) -> RpcResponse {
-    let incoming = match IncomingRequest::parse(zone, frame) {
+    let incoming = match IncomingRequest::parse(zone, frame, meta) {
         Ok(incoming) => incoming,
         Err(response) => return *response,
     };
     match caller.begin_request(zone) {
         Ok(_request) => serve_incoming(zone, caller, incoming, meta, None).await,
-        Err(busy) => incoming.reject(zone, &busy),
+        Err(busy) => incoming.reject(zone, meta, &busy),
     }
 }
 
 /// Rejects an unauthenticated request whose body was not read, so that its id and dialect are unknown. The error has
-/// the fields of all dialects.
-pub(crate) fn unauthenticated_unread(zone: &ExecutionState, error: &CallError) -> RpcResponse {
-    let error = map_error(zone, None, error);
-    RpcResponse::rejected(None, zone::errors::adapt_to_zone(error))
+/// the fields of all dialects of the endpoint.
+pub(crate) fn unauthenticated_unread(
+    zone: &ExecutionState,
+    meta: &RequestMeta,
+    error: &CallError,
+) -> RpcResponse {
+    let error = map_error(zone, meta, None, error);
+    let error = match zone.methods_at(meta.endpoint.path).is_own() {
+        true => error,
+        false => zone::errors::adapt_to_zone(error),
+    };
+    RpcResponse::rejected(None, error)
 }
 
 /// Maps an error by the method of its call; without one by the default dialect of the endpoint.
 pub(crate) fn map_error(
     zone: &ExecutionState,
+    meta: &RequestMeta,
     method: Option<ResolvedMethod>,
     error: &CallError,
 ) -> WireError {
-    zone.methods.error(method, error, zone.auth_urls())
+    let methods = zone.methods_at(meta.endpoint.path);
+    methods.error(method, error, zone.auth_urls())
 }
 
 /// A parsed request body whose methods are resolved.
@@ -180,23 +191,25 @@ impl<'a> IncomingItem<'a> {
 
 impl<'a> IncomingRequest<'a> {
     /// Parses a body. If it is not JSON, returns the response: it needs no authentication.
-    fn parse(zone: &ExecutionState, body: &'a [u8]) -> Result<Self, Box<RpcResponse>> {
-        let policy = ConfiguredEndpointPolicy {
-            batch_limit: zone.batch_limit,
-        };
-        let parsed = parse(body, &policy);
+    fn parse(
+        zone: &ExecutionState,
+        body: &'a [u8],
+        meta: &RequestMeta,
+    ) -> Result<Self, Box<RpcResponse>> {
+        let methods = zone.methods_at(meta.endpoint.path);
+        let parsed = parse(body, &methods.policy(zone.batch_limit));
         let mut responses = ResponseBuilder::for_parsed(&parsed);
-        let resolve = |message| IncomingItem::resolve(&zone.methods, message);
+        let resolve = |message| IncomingItem::resolve(methods, message);
         let items = match parsed {
             Parsed::One(Err(invalid)) if invalid.kind().code() == ErrorCode::PARSE_ERROR => {
-                let result = invalid_item(zone, &invalid);
+                let result = invalid_item(zone, meta, &invalid);
                 write_result(
                     &mut responses,
                     result.target.as_ref(),
                     &result.outcome,
                     None,
                 );
-                let status = invalid_message::http_status(ErrorCode::PARSE_ERROR);
+                let status = invalid_message::http_status(methods, ErrorCode::PARSE_ERROR);
                 return Err(Box::new(RpcResponse::new(status, responses.finish())));
             }
             Parsed::One(message) => IncomingItems::One(resolve(message)),
@@ -208,7 +221,7 @@ impl<'a> IncomingRequest<'a> {
     }
 
     /// Rejects the request without executing any of it. The error of a batch has no dialect.
-    fn reject(self, zone: &ExecutionState, error: &CallError) -> RpcResponse {
+    fn reject(self, zone: &ExecutionState, meta: &RequestMeta, error: &CallError) -> RpcResponse {
         let (id, method) = match self.items {
             IncomingItems::One(IncomingItem {
                 message: Ok(Message::Request(request)),
@@ -216,7 +229,7 @@ impl<'a> IncomingRequest<'a> {
             }) => (request.id().map(|id| id.clone().into_owned()), method),
             IncomingItems::One(_) | IncomingItems::Batch(_) => (None, None),
         };
-        RpcResponse::rejected(id, map_error(zone, method, error))
+        RpcResponse::rejected(id, map_error(zone, meta, method, error))
     }
 
     /// Parses the params of a large call early, if its method does. Returns the call without params, and the params.
@@ -266,7 +279,9 @@ async fn serve_incoming(
             );
             let status = match &result.outcome {
                 CallOutcome::Failed(error) => error.http,
-                CallOutcome::Rejected(code) => invalid_message::http_status(*code),
+                CallOutcome::Rejected(code) => {
+                    invalid_message::http_status(zone.methods_at(meta.endpoint.path), *code)
+                }
                 CallOutcome::Done(_) | CallOutcome::Streaming(_) | CallOutcome::Silent => {
                     StatusCode::OK
                 }
@@ -395,16 +410,18 @@ async fn serve_item<'a>(
             ItemResult::new(None, CallOutcome::Silent)
         }
         Ok(Message::Response(_)) => ItemResult::new(None, CallOutcome::Silent),
-        Err(invalid) => invalid_item(zone, &invalid),
+        Err(invalid) => invalid_item(zone, meta, &invalid),
     }
 }
 
 fn invalid_item<'a>(
     zone: &ExecutionState,
+    meta: &RequestMeta,
     invalid: &interzone_jsonrpc::InvalidMessage<'a>,
 ) -> ItemResult<'a> {
     zone.metrics.record_request("none", "rejected", 0.0);
-    let target = invalid_message::response(invalid).map(ResponseTarget::Rejection);
+    let methods = zone.methods_at(meta.endpoint.path);
+    let target = invalid_message::response(methods, invalid).map(ResponseTarget::Rejection);
     ItemResult::new(target, CallOutcome::Rejected(invalid.kind().code()))
 }
 
@@ -427,7 +444,7 @@ async fn call_and_record(cx: &CallContext<'_>, name: &str, params: CallParams<'_
         (called, method) => {
             let error = called.err().unwrap_or(CallError::CannotStream);
             error.log(cx.correlation());
-            CallOutcome::Failed(Box::new(map_error(cx.zone, method, &error)))
+            CallOutcome::Failed(Box::new(map_error(cx.zone, cx.meta, method, &error)))
         }
     };
     let (label, code) = match &outcome {

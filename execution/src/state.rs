@@ -5,7 +5,7 @@ use crate::http::WatchLimiter;
 use crate::notifications::EventRenderCache;
 use crate::request_log::RequestLog;
 use crate::rpc;
-use crate::rpc::dialect::{DIALECTS, Dialect, MethodRegistry};
+use crate::rpc::dialect::{DIALECTS, Dialect, MethodRegistry, OWN_ENDPOINTS};
 use crate::rpc::errors::AuthUrls;
 use interzone_edge::audit::Audit;
 use interzone_edge::auth::Authenticator;
@@ -132,7 +132,9 @@ pub struct ExecutionState {
     /// Limit of open watches per principal.
     pub(crate) watch_limiter: Arc<WatchLimiter>,
     /// Methods of `POST /jsonrpc`.
-    pub(crate) methods: MethodRegistry,
+    methods: MethodRegistry,
+    /// Methods of endpoints that serve one dialect only, by path.
+    own_methods: Vec<(&'static str, MethodRegistry)>,
     /// In-flight requests per caller.
     pub(crate) in_flight: Arc<InFlight>,
 }
@@ -181,7 +183,18 @@ impl ExecutionState {
             stop: options.stop,
             render_cache: EventRenderCache::default(),
             methods: MethodRegistry::new(default_dialect, dialects),
+            own_methods: OWN_ENDPOINTS
+                .iter()
+                .map(|(path, dialect)| (*path, MethodRegistry::own(*dialect)))
+                .collect(),
         })
+    }
+
+    /// Methods of the endpoint at this path, without the prefix of an agent.
+    pub(crate) fn methods_at(&self, path: &str) -> &MethodRegistry {
+        let mut own = self.own_methods.iter();
+        let own = own.find(|(own, _)| *own == path);
+        own.map_or(&self.methods, |(_, methods)| methods)
     }
 
     /// URLs that authentication errors name.

@@ -133,7 +133,7 @@ impl TurnOutcome {
             Self::Rejected(message) => (TaskState::Rejected, message),
             Self::Failed(message) => (TaskState::Failed, Some(message)),
         };
-        let message = message.map(|message| message.with_author(None));
+        let message = message.map(|message| message.with_author(None).with_answers(None));
         let message = message.map(|message| match message.agent_id() {
             Some(_) => message,
             None => message.with_agent_id(agent.clone()),
@@ -280,7 +280,7 @@ impl Registry {
     }
 
     /// Selects an agent like [`Self::route`], whether it is available or not.
-    pub(crate) fn select(&self, route: &Route) -> Option<&AgentId> {
+    pub fn select(&self, route: &Route) -> Option<&AgentId> {
         if let Some(name) = route.assign_to.as_deref().or(route.tenant.as_deref()) {
             self.agents.get_key_value(name).map(|(id, _)| id)
         } else if let Some(skill) = &route.skill {

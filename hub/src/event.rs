@@ -112,6 +112,9 @@ pub enum EventBody {
         /// The agent run it belongs to: each run starts its answer from the beginning.
         #[serde(default)]
         run: u64,
+        /// Index, in the task's history, of the message that began the turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<u32>,
         /// Byte offset at which the text is appended.
         offset: u64,
         /// The appended text.

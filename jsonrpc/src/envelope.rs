@@ -176,6 +176,9 @@ impl<'a> Envelope<'a> {
             (None, MissingId::Notification) => {
                 Message::Notification(Notification::from_validated(name, params))
             }
+            (None, MissingId::AnswerNull) => {
+                Message::Request(Request::from_validated(None, name, params))
+            }
             (None, MissingId::Refuse) => {
                 return Err(EnvelopeError::new(
                     InvalidMessageKind::IdMissing,

@@ -34,6 +34,8 @@ pub enum NullId {
 pub enum MissingId {
     /// A notification, never answered.
     Notification,
+    /// A request, answered with `"id": null`: the dialect has no notifications.
+    AnswerNull,
     /// An invalid message: the dialect has no notifications.
     Refuse,
 }

@@ -34,6 +34,7 @@ pub use error::{A2aError, A2aErrorKind};
 pub use field::Field;
 pub use invalid_field::{Expectation, InvalidField};
 pub use message::{A2aMessage, A2aRole};
+pub use metadata::edit_metadata;
 pub use method::{A2aMethod, WireFormat};
 pub use params::{
     CancelTaskRequest, CreatePushConfigRequest, GetExtendedAgentCardRequest, GetTaskRequest,

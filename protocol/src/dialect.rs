@@ -71,8 +71,9 @@ impl Dialect {
                 params: ParamsShape::Any,
                 ..SHARED_ENDPOINT_POLICY
             },
-            // Bad `params` are reported as invalid params.
+            // Bad `params` are reported as invalid params. Neither version has notifications.
             Self::A2a => Policy {
+                missing_id: MissingId::AnswerNull,
                 params: ParamsShape::Any,
                 ..SHARED_ENDPOINT_POLICY
             },

@@ -128,6 +128,7 @@ async fn long_log(hub: &Hub, events: usize) -> Subject {
             let delta = "A piece of an answer, as long as such pieces are.".to_owned();
             let body = EventBody::Text {
                 run: 1,
+                answers: Some(0),
                 offset: seq * 50,
                 delta,
             };

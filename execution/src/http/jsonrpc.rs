@@ -2,7 +2,7 @@
 //! body is parsed. Admission control happens earlier, in the listener.
 
 use super::open_watch::path_id;
-use super::response::JSONRPC_PATH;
+use super::response::{A2A_PATH, JSONRPC_PATH};
 use super::{call_stream, response};
 use crate::memory::ReservationDeadline;
 use crate::rpc::body::ResponseBody;
@@ -36,24 +36,48 @@ pub(super) async fn endpoint(
     serve_request(zone, request, peer, Endpoint::new(JSONRPC_PATH)).await
 }
 
+/// `POST /a2a`: calls of A2A only.
+pub(super) async fn a2a_endpoint(
+    State(zone): State<Arc<ExecutionState>>,
+    request: Request,
+) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    serve_request(zone, request, peer, Endpoint::new(A2A_PATH)).await
+}
+
 /// `POST /agents/{id}/jsonrpc`: calls that name no agent go to this one.
 pub(super) async fn agent_endpoint(
     State(zone): State<Arc<ExecutionState>>,
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
+    serve_agent_request(zone, id, request, JSONRPC_PATH).await
+}
+
+/// `POST /agents/{id}/a2a`: calls of A2A to this agent.
+pub(super) async fn a2a_agent_endpoint(
+    State(zone): State<Arc<ExecutionState>>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    serve_agent_request(zone, id, request, A2A_PATH).await
+}
+
+/// Handles a call that arrived at `path` behind the prefix of an agent.
+async fn serve_agent_request(
+    zone: Arc<ExecutionState>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+    path: &'static str,
+) -> Response {
     let agents = zone.hub.agents();
     let agent = AgentId::new(path_id(id)).ok();
     let agent = agent.filter(|agent| agents.get(agent).is_some());
     if agent.is_none() {
-        return response::not_found_with(JSONRPC_PATH, request.headers());
+        return response::not_found_with(path, request.headers());
     }
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
-    let endpoint = Endpoint {
-        path: JSONRPC_PATH,
-        agent,
-    };
-    serve_request(zone, request, peer, endpoint).await
+    serve_request(zone, request, peer, Endpoint { path, agent }).await
 }
 
 /// Handles a call that arrived at `endpoint`.
@@ -73,7 +97,8 @@ pub(super) async fn serve_request(
         },
         body,
     ) = request.into_parts();
-    let scan = HeaderScan::new(&headers);
+    let methods = zone.methods_at(endpoint.path);
+    let scan = HeaderScan::new(&headers, methods.is_own());
     let meta = RequestMeta {
         correlation: CorrelationId::from_header(scan.correlation),
         peer,
@@ -86,7 +111,7 @@ pub(super) async fn serve_request(
             .flatten(),
         endpoint,
         memory_deadline: ReservationDeadline::default(),
-        declared: DeclaredFields::collect(&zone.methods, &headers, &uri),
+        declared: DeclaredFields::collect(methods, &headers, &uri),
     };
     if method != Method::POST {
         return response::method_not_allowed_with("POST", &meta);
@@ -107,7 +132,7 @@ async fn handle(
     {
         zone.metrics.record_rejected("media_type");
         let error = CallError::transport(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason, "media_type");
-        return response::error_response(&map_error(zone, None, &error), meta);
+        return response::error_response(&map_error(zone, meta, None, &error), meta);
     }
     // Body memory stays reserved until the response is built, even if the bytes are freed earlier.
     let (bytes, _reservation) = match read_body(zone, headers, body, meta).await {
@@ -194,7 +219,7 @@ async fn read_body(
 
 /// Builds the response to a body that is not read because its caller could not be authenticated.
 fn unauthenticated(zone: &ExecutionState, error: &CallError, meta: &RequestMeta) -> Response {
-    let mut reply = rpc::unauthenticated_unread(zone, error);
+    let mut reply = rpc::unauthenticated_unread(zone, meta, error);
     let body = reply.body.take().map(ResponseBody::concat);
     response::rpc_response(&reply, body.map(Into::into), zone.always_200, meta)
 }
@@ -219,7 +244,7 @@ fn chunked_response(
 }
 
 fn body_rejection(zone: &ExecutionState, error: &BodyError, meta: &RequestMeta) -> Response {
-    let error = map_error(zone, None, &body_error(error));
+    let error = map_error(zone, meta, None, &body_error(error));
     zone.metrics.record_rejected(error.label);
     response::error_response(&error, meta)
 }
@@ -245,12 +270,13 @@ struct HeaderScan<'h> {
 }
 
 impl<'h> HeaderScan<'h> {
-    fn new(headers: &'h HeaderMap) -> Self {
+    /// Scans the headers of a request. `any_json` is true if every media type with the suffix `+json` is JSON.
+    fn new(headers: &'h HeaderMap, any_json: bool) -> Self {
         let mut scan = Self::default();
         for (name, value) in headers {
             if *name == CONTENT_TYPE {
                 scan.content_types += 1;
-                scan.is_json = is_json(value);
+                scan.is_json = is_json(value, any_json);
             } else if *name == ACCEPT {
                 scan.accepts_sse |= accepts_sse(value);
             } else if *name == CONTENT_ENCODING {
@@ -275,10 +301,14 @@ impl<'h> HeaderScan<'h> {
     }
 }
 
-/// True for `application/json` with any parameters.
-fn is_json(value: &HeaderValue) -> bool {
+/// True for `application/json` and A2A's name of it, with any parameters; with `any_json`, for every media type with the
+/// suffix `+json`.
+fn is_json(value: &HeaderValue, any_json: bool) -> bool {
     let media_type = value.as_bytes().split(|byte| *byte == b';').next();
-    media_type.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"application/json"))
+    let media_type = media_type.unwrap_or_default().trim_ascii();
+    let is = |name: &[u8]| media_type.eq_ignore_ascii_case(name);
+    let has_suffix = || media_type.to_ascii_lowercase().ends_with(b"+json");
+    is(b"application/json") || is(b"application/a2a+json") || (any_json && has_suffix())
 }
 
 /// True if `text/event-stream` is among the accepted media ranges.

@@ -24,6 +24,9 @@ use tokio::time::Instant;
 /// Call endpoint of the main listener.
 pub(super) const JSONRPC_PATH: &str = "/jsonrpc";
 
+/// Call endpoint that serves only A2A.
+pub(super) const A2A_PATH: &str = "/a2a";
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");

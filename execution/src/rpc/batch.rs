@@ -40,7 +40,7 @@ pub(super) async fn serve<'a>(
     let share = caller.share();
     while items.peek().is_some() {
         if responses.size() > zone.limits.body_bytes {
-            return items.for_each(|item| reject(zone, item, &too_large(), responses));
+            return items.for_each(|item| reject(zone, meta, item, &too_large(), responses));
         }
         // Unordered calls run concurrently, with responses in order; any other call runs alone.
         let limit = match items.peek() {
@@ -59,7 +59,7 @@ pub(super) async fn serve<'a>(
             // As for a single call, one page needs no reservation.
             if responses.size() + rejections > MemoryBudget::PAGE {
                 let busy = CallError::Busy("busy");
-                return items.for_each(|item| reject(zone, item, &busy, responses));
+                return items.for_each(|item| reject(zone, meta, item, &busy, responses));
             }
             break;
         }
@@ -107,6 +107,7 @@ fn too_large() -> CallError {
 /// Rejects a call that is not executed.
 fn reject<'a>(
     zone: &ExecutionState,
+    meta: &RequestMeta,
     item: IncomingItem<'a>,
     error: &CallError,
     responses: &mut ResponseBuilder,
@@ -115,11 +116,12 @@ fn reject<'a>(
         Ok(Message::Request(request)) => ResponseTarget::Request(request),
         Ok(Message::Notification(_) | Message::Response(_)) => return,
         Err(rejection) => {
-            let response = invalid_message::response(&rejection);
+            let methods = zone.methods_at(meta.endpoint.path);
+            let response = invalid_message::response(methods, &rejection);
             return response.iter().for_each(|answer| responses.push(answer));
         }
     };
-    let error = map_error(zone, item.method, error);
+    let error = map_error(zone, meta, item.method, error);
     zone.metrics.record_request("none", error.label, 0.0);
     write_result(
         responses,

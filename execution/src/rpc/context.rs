@@ -32,10 +32,6 @@ pub(crate) struct RequestMeta {
     /// Deadline up to which its calls may wait for response memory.
     pub(crate) memory_deadline: ReservationDeadline,
     /// Headers and query parameters that dialects declare.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no dialect declares a field yet")
-    )]
     pub(crate) declared: DeclaredFields,
 }
 
@@ -79,7 +75,8 @@ pub(crate) struct DeclaredFields {
 }
 
 impl DeclaredFields {
-    /// Collects the fields that the dialects of an endpoint declare.
+    /// Collects the fields that the dialects of an endpoint declare. Names of query parameters are compared without
+    /// regard to case, as those of headers are.
     pub(crate) fn collect(methods: &MethodRegistry, headers: &HeaderMap, uri: &Uri) -> Self {
         let mut fields = Self::default();
         for name in methods.headers() {
@@ -90,7 +87,8 @@ impl DeclaredFields {
         let declared = methods.query_parameters();
         if let (false, Some(query)) = (declared.is_empty(), uri.query()) {
             for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-                let declared = declared.iter().find(|declared| **declared == name);
+                let mut declared = declared.iter();
+                let declared = declared.find(|declared| declared.eq_ignore_ascii_case(&name));
                 let value = declared.map(|declared| (*declared, value.into_owned()));
                 fields.query.extend(value);
             }
@@ -99,20 +97,12 @@ impl DeclaredFields {
     }
 
     /// Returns the values of a declared header.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no dialect declares a header yet")
-    )]
     pub(crate) fn header(&self, name: &HeaderName) -> impl Iterator<Item = &HeaderValue> {
         let values = self.headers.iter();
         values.filter_map(move |(header, value)| (header == name).then_some(value))
     }
 
     /// Returns the first value of a declared query parameter.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no dialect declares a query parameter yet")
-    )]
     pub(crate) fn query_parameter(&self, name: &str) -> Option<&str> {
         let mut values = self.query.iter();
         let (_, value) = values.find(|(parameter, _)| *parameter == name)?;

@@ -5,16 +5,20 @@
 use super::context::{CallContext, CallParams, EarlyParams, RequestMeta};
 use super::errors::{AuthUrls, CallError, WireError};
 use super::reply::{CallReply, SseFraming};
-use super::{acp, zone};
+use super::{a2a, acp, zone};
 use async_trait::async_trait;
 use axum::http::HeaderName;
-use interzone_jsonrpc::{Batches, Policy, PolicyResolver, RawJson};
+use interzone_jsonrpc::{Batches, ErrorCode, ErrorObject, Policy, PolicyResolver, RawJson};
 use interzone_protocol::Scope;
 use interzone_protocol::SharedEndpointPolicy;
 use std::collections::HashMap;
 
 /// The dialects of `POST /jsonrpc`.
-pub(crate) const DIALECTS: &[&dyn Dialect] = &[&acp::AcpDialect, &zone::ZoneDialect];
+pub(crate) const DIALECTS: &[&dyn Dialect] =
+    &[&acp::AcpDialect, &zone::ZoneDialect, &a2a::A2aDialect];
+
+/// Endpoints that serve one dialect only, by path.
+pub(crate) const OWN_ENDPOINTS: &[(&str, &dyn Dialect)] = &[("/a2a", &a2a::A2aDialect)];
 
 /// A dialect: its methods, and what it needs of a request.
 pub(crate) trait Dialect: Sync {
@@ -29,6 +33,18 @@ pub(crate) trait Dialect: Sync {
     /// Query parameters that its methods read.
     fn query_parameters(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// How strictly the envelope is checked on an endpoint that serves only this dialect.
+    fn envelope_policy(&self) -> Policy {
+        SharedEndpointPolicy.default_policy()
+    }
+
+    /// Error object for a message that is no valid request, on an endpoint that serves only this dialect. `None` for
+    /// that of the shared endpoint.
+    fn invalid_message(&self, code: ErrorCode) -> Option<ErrorObject<'static>> {
+        let _ = code;
+        None
     }
 
     /// Maps an error of a request that has no known method.
@@ -96,6 +112,8 @@ pub(crate) struct MethodRegistry {
     methods: HashMap<&'static str, ResolvedMethod>,
     /// Answers requests whose method is unknown.
     default_dialect: &'static dyn Dialect,
+    /// True if only the default dialect is served.
+    is_own: bool,
     headers: Vec<HeaderName>,
     query_parameters: Vec<&'static str>,
 }
@@ -121,9 +139,37 @@ impl MethodRegistry {
         Self {
             methods,
             default_dialect,
+            is_own: false,
             headers: headers.cloned().collect(),
             query_parameters: parameters.copied().collect(),
         }
+    }
+
+    /// Creates the registry of an endpoint that serves only this dialect.
+    pub(crate) fn own(dialect: &'static dyn Dialect) -> Self {
+        Self {
+            is_own: true,
+            ..Self::new(dialect, &[dialect])
+        }
+    }
+
+    /// True if the endpoint serves only one dialect.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Envelope policy of the endpoint, with the configured batch limit.
+    pub(super) fn policy(&self, batch_limit: usize) -> ConfiguredEndpointPolicy {
+        ConfiguredEndpointPolicy {
+            batch_limit,
+            own: self.is_own.then(|| self.default_dialect.envelope_policy()),
+        }
+    }
+
+    /// Error object for a message that is no valid request, if the dialect of the endpoint has its own.
+    pub(super) fn invalid_message(&self, code: ErrorCode) -> Option<ErrorObject<'static>> {
+        let dialect = self.is_own.then_some(self.default_dialect)?;
+        dialect.invalid_message(code)
     }
 
     /// Returns the method with this name.
@@ -155,22 +201,25 @@ impl MethodRegistry {
     }
 }
 
-/// Parse policy of the shared endpoint with the configured batch limit. How strictly an envelope is checked depends
-/// on its dialect, which the prefix of the name tells even if there is no such method.
+/// Parse policy of an endpoint with the configured batch limit. How strictly an envelope is checked on the shared one
+/// depends on its dialect, which the prefix of the name tells even if there is no such method.
 pub(super) struct ConfiguredEndpointPolicy {
-    pub(super) batch_limit: usize,
+    batch_limit: usize,
+    /// Policy of the only dialect, if there is only one.
+    own: Option<Policy>,
 }
 
 impl PolicyResolver for ConfiguredEndpointPolicy {
     fn default_policy(&self) -> Policy {
         Policy {
             batches: Batches::UpTo(self.batch_limit),
-            ..SharedEndpointPolicy.default_policy()
+            ..self.own.unwrap_or(SharedEndpointPolicy.default_policy())
         }
     }
 
     fn for_method(&self, method: &str) -> Policy {
-        SharedEndpointPolicy.for_method(method)
+        self.own
+            .unwrap_or_else(|| SharedEndpointPolicy.for_method(method))
     }
 }
 

@@ -187,6 +187,7 @@ impl Run {
         let _guard = self.flush_lock.lock().await;
         let pending = self.pending_text();
         let is_streamed = message.as_ref().is_some_and(|m| self.has_streamed(m));
+        let answers = self.message_index.get().copied();
         let decide = |change: &mut TaskChange| {
             push_text_event(change, &pending);
             let has_new_messages = change.task.message_count > message_count;
@@ -195,10 +196,10 @@ impl Run {
             }
             if has_new_messages && !matches!(to, TaskState::Failed | TaskState::Rejected) {
                 if let Some(message) = message.clone() {
-                    let is_direct = false;
                     let flags = AnswerFlags {
-                        is_direct,
+                        is_direct: false,
                         is_streamed,
+                        answers: answers.filter(|_| to == TaskState::Completed),
                     };
                     change.add_answer(message, flags);
                 }
@@ -208,6 +209,7 @@ impl Run {
             let flags = AnswerFlags {
                 is_direct: is_direct && change.task.artifact_count == 0,
                 is_streamed,
+                answers,
             };
             change.respond_and_transition(to, message.clone(), flags)?;
             change.push_op(Op::DequeueWork(change.task.id.clone()));

@@ -45,6 +45,8 @@ pub(super) struct AnswerFlags {
     pub(super) is_direct: bool,
     /// The events of the run have already reported the text of the message.
     pub(super) is_streamed: bool,
+    /// Index of the message that began the turn.
+    pub(super) answers: Option<u32>,
 }
 
 impl TaskChange {
@@ -218,6 +220,7 @@ impl TaskChange {
 
     /// Adds the agent's answer of a turn to the task's history, with an event.
     pub(super) fn add_answer(&mut self, message: Message, flags: AnswerFlags) {
+        let message = message.with_answers(flags.answers);
         let (index, message) = self.append_message(message);
         self.events.push(PendingEvent {
             body: EventBody::Message {

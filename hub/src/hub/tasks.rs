@@ -164,6 +164,7 @@ impl Hub {
 /// author, and does not carry the id of the agent that serves the task: it is no output of that agent.
 pub fn adopt_message(caller: &Caller, agent: &AgentId, message: Message) -> Message {
     let message = message.without_place().with_author(None);
+    let message = message.with_answers(None);
     if message.role() != Role::Agent {
         return message;
     }

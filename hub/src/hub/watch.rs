@@ -64,6 +64,8 @@ pub struct Watch {
     /// cost more than the event itself when there are many watchers.
     poll_timer: Pin<Box<Sleep>>,
     is_over: bool,
+    /// True if live text deltas are left out.
+    is_log_only: bool,
     text_cursor: TextCursor,
 }
 
@@ -103,6 +105,7 @@ impl Hub {
             must_read: true,
             poll_timer: Box::pin(sleep_until(self.next_poll())),
             is_over: false,
+            is_log_only: false,
             text_cursor: TextCursor::default(),
         })
     }
@@ -121,6 +124,7 @@ impl Hub {
             must_read: false,
             poll_timer: Box::pin(sleep_until(self.next_poll())),
             is_over: false,
+            is_log_only: false,
             text_cursor: TextCursor::default(),
         }
     }
@@ -165,6 +169,13 @@ impl Watch {
     /// The watched subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
+    }
+
+    /// Leaves out live text deltas, so that all watchers get the same items.
+    #[must_use]
+    pub fn log_only(mut self) -> Self {
+        self.is_log_only = true;
+        self
     }
 
     /// Sequence number of the last event returned: where to resume after an interruption.
@@ -216,6 +227,7 @@ impl Watch {
                     // Either it was returned before, or an event before it was missed.
                     self.must_read |= event.seq > self.last_seq;
                 }
+                Ok(BusMessage::TextDelta { .. }) if self.is_log_only => {}
                 Ok(BusMessage::TextDelta { run, offset, delta }) => {
                     if let Some(item) = self.text_cursor.advance_live(run, offset, &delta) {
                         return Ok(Some(item));
@@ -262,20 +274,23 @@ impl Watch {
             _ => false,
         };
         WatchItem::Event(match &event.body {
-            EventBody::Text { run, offset, delta } => {
-                match self.text_cursor.advance_logged(*run, *offset, delta) {
-                    None => event,
-                    Some(remainder) => Arc::new(Event {
-                        body: EventBody::Text {
-                            run: *run,
-                            offset: offset
-                                + u64::try_from(delta.len() - remainder.len()).unwrap_or(0),
-                            delta: remainder.to_owned(),
-                        },
-                        ..(*event).clone()
-                    }),
-                }
-            }
+            EventBody::Text {
+                run,
+                answers,
+                offset,
+                delta,
+            } => match self.text_cursor.advance_logged(*run, *offset, delta) {
+                None => event,
+                Some(remainder) => Arc::new(Event {
+                    body: EventBody::Text {
+                        run: *run,
+                        answers: *answers,
+                        offset: offset + u64::try_from(delta.len() - remainder.len()).unwrap_or(0),
+                        delta: remainder.to_owned(),
+                    },
+                    ..(*event).clone()
+                }),
+            },
             _ => event,
         })
     }

@@ -100,6 +100,10 @@ pub enum Expectation {
     OneMember(&'static [&'static str]),
     /// A resource name of this form.
     ResourceName(&'static str),
+    /// At most this many bytes.
+    MaxBytes(usize),
+    /// A rule of the server, as a sentence without its subject.
+    Rule(&'static str),
 }
 
 impl fmt::Display for Expectation {
@@ -125,6 +129,8 @@ impl fmt::Display for Expectation {
             Self::OneMember(names) => {
                 write!(f, "must have exactly one of {}", names.join(", "))
             }
+            Self::MaxBytes(max) => write!(f, "must have at most {max} bytes"),
+            Self::Rule(rule) => f.write_str(rule),
             Self::ResourceName(form) => write!(f, "must have the form {form}"),
         }
     }

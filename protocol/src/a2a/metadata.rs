@@ -6,8 +6,9 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Returns the metadata with members set. A member of the same name is replaced.
-pub(super) fn edit_metadata(
+/// Returns the metadata with members set. A member of the same name is replaced. `None` if there are no members, or if
+/// the metadata is not an object.
+pub fn edit_metadata(
     metadata: Option<&Metadata>,
     added: &[(&str, VerbatimJson)],
 ) -> Option<Metadata> {

@@ -7,6 +7,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// Error: a message must have at least one part.
 ///
@@ -50,6 +51,8 @@ pub struct Message {
     extensions: Vec<String>,
     reference_task_ids: Vec<TaskId>,
     author: Option<PrincipalId>,
+    /// One more than the index, since zero takes no space in an option.
+    answers: Option<NonZeroU32>,
     extra: ExtraFields,
 }
 
@@ -94,6 +97,7 @@ impl Message {
             extensions: Vec::new(),
             reference_task_ids: Vec::new(),
             author: None,
+            answers: None,
             extra: ExtraFields::default(),
         }
     }
@@ -166,6 +170,13 @@ impl Message {
     #[must_use]
     pub fn with_author(mut self, author: Option<PrincipalId>) -> Self {
         self.author = author;
+        self
+    }
+
+    /// Sets or removes the index of the message that it is the answer to.
+    #[must_use]
+    pub fn with_answers(mut self, index: Option<u32>) -> Self {
+        self.answers = index.and_then(|index| NonZeroU32::new(index.checked_add(1)?));
         self
     }
 
@@ -249,6 +260,12 @@ impl Message {
         self.author.as_ref()
     }
 
+    /// The index, in the task's history, of the message that it is the agent's answer to. The hub sets it, and only for
+    /// messages that end a turn without a question, a refusal or a failure.
+    pub fn answers(&self) -> Option<u32> {
+        self.answers.map(|next| next.get() - 1)
+    }
+
     /// Returns true if the agent that serves the task wrote it. A message from a caller may have the role of an agent
     /// too.
     pub fn is_agent_output(&self) -> bool {
@@ -287,6 +304,7 @@ impl Serialize for Message {
         let references = Some(&self.reference_task_ids).filter(|ids| !ids.is_empty());
         serialize_some(&mut map, "referenceTaskIds", references)?;
         serialize_some(&mut map, "author", self.author.as_ref())?;
+        serialize_some(&mut map, "answers", self.answers().as_ref())?;
         serialize_some(&mut map, "extra", self.extra.non_empty())?;
         map.end()
     }
@@ -314,6 +332,7 @@ impl<'de> Deserialize<'de> for Message {
                 let mut extensions = FieldSlot::new("extensions");
                 let mut reference_task_ids = FieldSlot::new("referenceTaskIds");
                 let mut author = FieldSlot::new("author");
+                let mut answers = FieldSlot::<u32>::new("answers");
                 let mut extra = FieldSlot::<ExtraFields>::new("extra");
                 let mut unknown = ExtraFields::default();
                 while let Some(FieldName(name)) = map.next_key()? {
@@ -329,6 +348,7 @@ impl<'de> Deserialize<'de> for Message {
                         "extensions" => extensions.fill(&mut map)?,
                         "referenceTaskIds" => reference_task_ids.fill(&mut map)?,
                         "author" => author.fill(&mut map)?,
+                        "answers" => answers.fill(&mut map)?,
                         "extra" => extra.fill(&mut map)?,
                         // Programs may give them without `extra`.
                         other => unknown.read_field(other, &mut map)?,
@@ -350,7 +370,8 @@ impl<'de> Deserialize<'de> for Message {
                     author: author.optional(),
                     extra,
                     ..message
-                })
+                }
+                .with_answers(answers.optional()))
             }
         }
         deserializer.deserialize_map(MessageVisitor)

@@ -204,7 +204,7 @@ fn members_of_all_dialects_round_trip() {
         r#"{"role":"agent","parts":[{"type":"FilePart","mimeType":"image/png","filename":"a.png","#,
         r#""url":"https://a/b","metadata":{"z":1.00},"extra":{"metadata":7,"url":false}}],"#,
         r#""messageId":"m","contextId":"c","taskId":"t","metadata":{"a":1},"extensions":["urn:x"],"#,
-        r#""referenceTaskIds":["t1","t2"],"author":"client","extra":{"extensions":1}}"#
+        r#""referenceTaskIds":["t1","t2"],"author":"client","answers":3,"extra":{"extensions":1}}"#
     );
     let read: Message = serde_json::from_str(message).unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), message);

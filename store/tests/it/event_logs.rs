@@ -54,6 +54,7 @@ async fn every_event_kind_is_read_back(on: Engine) {
         },
         EventBody::Text {
             run: 7,
+            answers: Some(2),
             offset: 1 << 40,
             delta: "…and".to_owned(),
         },

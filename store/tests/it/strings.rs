@@ -140,6 +140,7 @@ async fn text_with_nul_is_stored(on: Engine) {
     };
     let body = EventBody::Text {
         run: u64::MAX >> 1,
+        answers: Some(u32::MAX),
         offset: 0,
         delta: "\0".to_owned(),
     };

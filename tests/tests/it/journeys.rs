@@ -11,6 +11,7 @@ mod sse;
 mod tokens;
 pub(crate) mod zone_process;
 
+mod a2a;
 mod agentcore;
 mod agents;
 mod bad_input;

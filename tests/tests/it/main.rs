@@ -1,6 +1,8 @@
 //! End-to-end tests: one binary, real components.
 
 #[cfg(test)] // so that the lints treat these files as tests
+mod a2a;
+#[cfg(test)]
 mod console;
 #[cfg(test)]
 mod file_reader;

@@ -75,7 +75,7 @@ impl Agent for ClosureAgent {
 }
 
 /// Creates an agent with this id and script.
-fn scripted_agent<F>(
+pub(crate) fn scripted_agent<F>(
     id: &str,
     script: impl Fn(Turn, Arc<dyn TurnOutput>) -> F + Send + Sync + 'static,
 ) -> Arc<dyn Agent>
@@ -95,11 +95,11 @@ where
     })
 }
 
-fn demo_agent() -> Arc<dyn Agent> {
+pub(crate) fn demo_agent() -> Arc<dyn Agent> {
     Arc::new(DemoAgent::new(AgentId::new("demo").unwrap(), 64))
 }
 
-fn completed_with(text: &str) -> TurnOutcome {
+pub(crate) fn completed_with(text: &str) -> TurnOutcome {
     TurnOutcome::Completed {
         message: Some(Message::agent_text(text)),
         direct: true,
@@ -107,18 +107,18 @@ fn completed_with(text: &str) -> TurnOutcome {
 }
 
 /// Parameters of the zone under test.
-struct ZoneSetup {
-    agents: Vec<Arc<dyn Agent>>,
-    channels: Vec<(&'static str, &'static str)>,
-    sync_budget: Duration,
-    files: FileRules,
-    per_minute: u32,
-    limits: HttpLimits,
+pub(crate) struct ZoneSetup {
+    pub(crate) agents: Vec<Arc<dyn Agent>>,
+    pub(crate) channels: Vec<(&'static str, &'static str)>,
+    pub(crate) sync_budget: Duration,
+    pub(crate) files: FileRules,
+    pub(crate) per_minute: u32,
+    pub(crate) limits: HttpLimits,
     /// Existing folder of the store, if any.
-    folder: Option<Arc<TempDir>>,
+    pub(crate) folder: Option<Arc<TempDir>>,
     /// Store shared with another node, if any.
-    store: Option<Arc<SqliteStore>>,
-    node: &'static str,
+    pub(crate) store: Option<Arc<SqliteStore>>,
+    pub(crate) node: &'static str,
 }
 
 impl Default for ZoneSetup {
@@ -147,7 +147,7 @@ impl DeliveryHandler for NoDeliveryHandler {
 }
 
 /// Running Execution Zone.
-struct ZoneFixture {
+pub(crate) struct ZoneFixture {
     hub: Hub,
     store: Arc<SqliteStore>,
     folder: Arc<TempDir>,
@@ -170,7 +170,7 @@ impl ZoneFixture {
         Self::with_setup(ZoneSetup::default()).await
     }
 
-    async fn with_setup(setup: ZoneSetup) -> Self {
+    pub(crate) async fn with_setup(setup: ZoneSetup) -> Self {
         install_provider();
         let folder = setup
             .folder
@@ -303,12 +303,12 @@ impl ZoneFixture {
     }
 
     /// Issues a token for a client of this name with all scopes.
-    async fn token(&self, name: &str) -> String {
+    pub(crate) async fn token(&self, name: &str) -> String {
         let all: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
         self.token_with_scopes(name, &all).await
     }
 
-    async fn token_with_scopes(&self, name: &str, scopes: &[&str]) -> String {
+    pub(crate) async fn token_with_scopes(&self, name: &str, scopes: &[&str]) -> String {
         let new = NewOAuthClient {
             id: Some(name.to_owned()),
             name: name.to_owned(),
@@ -331,7 +331,7 @@ impl ZoneFixture {
         answer["access_token"].as_str().unwrap().to_owned()
     }
 
-    async fn send(&self, request: HttpRequest) -> (StatusCode, HeaderMap, String) {
+    pub(crate) async fn send(&self, request: HttpRequest) -> (StatusCode, HeaderMap, String) {
         let reply = tokio::time::timeout(WAIT_TIMEOUT, async {
             let (parts, body) = (self.router)(request).await.into_parts();
             let body: Vec<Bytes> = body.collect().await;

@@ -81,7 +81,9 @@ async fn render_task_event(
     memory: Option<&dyn ReadMemory>,
 ) -> Result<Vec<RenderedNotification>, HubError> {
     let data = match &event.body {
-        EventBody::Text { run, offset, delta } => {
+        EventBody::Text {
+            run, offset, delta, ..
+        } => {
             return Ok(text_delta(id, *run, *offset, delta).into_iter().collect());
         }
         EventBody::Status { text } => {

@@ -67,6 +67,7 @@ impl Run {
         let text = self.lock_text();
         PendingText {
             run: self.work_item.claim,
+            answers: self.message_index.get().copied(),
             offset: text.flushed_bytes,
             delta: text.pending.clone(),
         }
@@ -102,6 +103,7 @@ impl Run {
 /// Text about to be written to the log.
 pub(super) struct PendingText {
     run: u64,
+    answers: Option<u32>,
     offset: u64,
     delta: String,
 }
@@ -117,6 +119,7 @@ pub(super) fn push_text_event(change: &mut TaskChange, pending: &PendingText) {
         let (delta, after) = rest.split_at(end);
         change.push_event(EventBody::Text {
             run: pending.run,
+            answers: pending.answers,
             offset,
             delta: delta.to_owned(),
         });

@@ -117,7 +117,9 @@ impl Hub {
         seq: u64,
     ) -> Result<Vec<ChunkDraft>, HubError> {
         match event {
-            EventBody::Text { run, offset, delta } => {
+            EventBody::Text {
+                run, offset, delta, ..
+            } => {
                 let position = self.last_text_position(task, seq).await?;
                 Ok(new_text_chunks(position, run, offset, &delta))
             }
@@ -203,7 +205,10 @@ impl Hub {
     ) -> Result<Option<(u64, u64)>, HubError> {
         let mut last = None;
         let visit = |body: &EventBody| {
-            if let EventBody::Text { run, offset, delta } = body {
+            if let EventBody::Text {
+                run, offset, delta, ..
+            } = body
+            {
                 last = Some((*run, offset + u64::try_from(delta.len()).unwrap_or(0)));
             }
             last.is_none()
@@ -217,7 +222,10 @@ impl Hub {
         let mut last_run = None;
         let mut deltas = Vec::new();
         let visit = |body: &EventBody| {
-            if let EventBody::Text { run, offset, delta } = body {
+            if let EventBody::Text {
+                run, offset, delta, ..
+            } = body
+            {
                 if *last_run.get_or_insert(*run) != *run {
                     return false;
                 }

@@ -161,6 +161,7 @@ impl Hub {
         let flags = AnswerFlags {
             is_direct: outcome.is_direct(),
             is_streamed: false,
+            answers: change.task.message_count.checked_sub(1),
         };
         let (to, response) = outcome.into_transition(&change.task.agent);
         let is_within_limits = |message: &Message| self.limits().check_message(message).is_ok();

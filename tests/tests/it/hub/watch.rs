@@ -155,7 +155,9 @@ async fn restarted_run_restarts_its_text() {
         let (run, offset, delta) = match &item {
             WatchItem::TextDelta { run, offset, delta } => (*run, *offset, delta.to_string()),
             WatchItem::Event(event) => match &event.body {
-                EventBody::Text { run, offset, delta } => (*run, *offset, delta.clone()),
+                EventBody::Text {
+                    run, offset, delta, ..
+                } => (*run, *offset, delta.clone()),
                 _ => continue,
             },
         };
