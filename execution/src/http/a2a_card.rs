@@ -68,11 +68,11 @@ fn card_response(
     let hash = Sha256::digest(&body);
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let tag = format!("\"{hash}\"");
-    let known = headers.get_all(IF_NONE_MATCH).iter();
-    let mut known = known.filter_map(|value| value.to_str().ok());
-    let is_known = known.any(|tags| tags.split(',').any(|known| known.trim() == tag));
+    let conditions = headers.get_all(IF_NONE_MATCH).iter();
+    let mut conditions = conditions.filter_map(|value| value.to_str().ok());
+    let is_cached = conditions.any(|tags| tags.split(',').any(|cached| cached.trim() == tag));
     let meta = RequestMeta::from_headers(headers, None);
-    let mut response = match is_known {
+    let mut response = match is_cached {
         true => with_headers(StatusCode::NOT_MODIFIED, Body::empty(), &meta),
         false => json(StatusCode::OK, body, &meta),
     };

@@ -41,6 +41,7 @@ fn null_id_setting_is_applied() {
 fn missing_id_setting_is_applied() {
     for (missing_id, label) in [
         (MissingId::Notification, "notification"),
+        (MissingId::AnswerNull, "request"),
         (MissingId::Refuse, "id_missing"),
     ] {
         let policy = Policy {

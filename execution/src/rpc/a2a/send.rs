@@ -312,7 +312,7 @@ async fn wait_until(
     }
 }
 
-/// True if a task in this state does nothing until somebody acts.
+/// True if a task in this state does nothing until a caller acts.
 fn is_settled(state: TaskState) -> bool {
     state.is_terminal() || state.is_interrupted()
 }

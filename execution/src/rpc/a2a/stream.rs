@@ -285,7 +285,7 @@ impl CallStream for A2aStream {
         match self.next_message(zone).await {
             Ok(message) => message,
             Err(error) => {
-                tracing::warn!(task = %self.converter.task_id(), ?error, "stream ended early");
+                tracing::warn!(task = %self.converter.task_id(), ?error, "streaming call ended early");
                 self.watch = None;
                 self.events.clear();
                 None

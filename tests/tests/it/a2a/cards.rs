@@ -77,6 +77,6 @@ async fn every_agent_has_a_card_with_its_own_url() {
         )
     );
     assert_eq!(card["skills"][0]["id"], "maker");
-    let (status, _, _) = get(&zone, "/agents/nobody/.well-known/agent-card.json", &[]).await;
+    let (status, _, _) = get(&zone, "/agents/unknown/.well-known/agent-card.json", &[]).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }

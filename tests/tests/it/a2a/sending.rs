@@ -186,7 +186,7 @@ async fn unknown_agent_is_refused() {
     let zone = A2aZone::new().await;
     let token = zone.zone.token("anna").await;
     let mut params = send_params("go");
-    params["tenant"] = json!("nobody");
+    params["tenant"] = json!("unknown");
     let unknown = zone.call_error(&token, "SendMessage", params.clone()).await;
     assert_eq!(unknown, refused(-32602, "INVALID_PARAMS"));
     params["tenant"] = json!("demo");
@@ -194,7 +194,7 @@ async fn unknown_agent_is_refused() {
     assert_eq!(error_of(&body.await).0, -32602);
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
     let (status, _, _) = zone
-        .post(&token, "/agents/nobody/a2a", &[], call.to_string())
+        .post(&token, "/agents/unknown/a2a", &[], call.to_string())
         .await;
     assert_eq!(status, 404);
 }
@@ -209,6 +209,6 @@ async fn references_to_tasks_of_others_are_dropped() {
     params["message"]["referenceTaskIds"] = json!([mine, theirs, "no-such"]);
     params["tenant"] = json!("maker");
     let result = zone.call(&anna, "SendMessage", params).await;
-    let kept: &Value = &result["task"]["history"][0]["referenceTaskIds"];
-    assert_eq!(*kept, json!([mine]));
+    let references: &Value = &result["task"]["history"][0]["referenceTaskIds"];
+    assert_eq!(*references, json!([mine]));
 }

@@ -80,8 +80,8 @@ async fn list_pages_through_filtered_tasks() {
     for _ in 0..3 {
         zone.start(&token, "gate", "one").await;
     }
-    let asking = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "ask Why?"}]}});
-    let asking = zone.call(&token, "SendMessage", asking).await["task"].take();
+    let question = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "ask Why?"}]}});
+    let question = zone.call(&token, "SendMessage", question).await["task"].take();
 
     let first = zone.call(&token, "ListTasks", json!({"pageSize": 3})).await;
     assert_eq!(
@@ -89,10 +89,10 @@ async fn list_pages_through_filtered_tasks() {
         (Some(4), Some(3))
     );
     assert_eq!(
-        first["tasks"][0]["id"], asking["id"],
+        first["tasks"][0]["id"], question["id"],
         "the newest status first"
     );
-    assert_eq!(first["tasks"][0]["status"], asking["status"]);
+    assert_eq!(first["tasks"][0]["status"], question["status"]);
     assert!(
         first["tasks"][0].get("history").is_none() && first["tasks"][0].get("artifacts").is_none()
     );
@@ -110,17 +110,17 @@ async fn list_pages_through_filtered_tasks() {
     let listed = zone.call(&token, "ListTasks", filter).await;
     assert_eq!(listed["totalSize"], 1);
     assert_eq!(listed["tasks"][0]["artifacts"], json!([]));
-    assert_eq!(listed["tasks"][0]["history"], asking["history"]);
+    assert_eq!(listed["tasks"][0]["history"], question["history"]);
     let of_agent = zone
         .call(&token, "ListTasks", json!({"tenant": "gate"}))
         .await;
     assert_eq!(of_agent["totalSize"], 3);
-    let context = json!({"contextId": asking["contextId"]});
+    let context = json!({"contextId": question["contextId"]});
     assert_eq!(
         zone.call(&token, "ListTasks", context).await["totalSize"],
         1
     );
-    let since = json!({"statusTimestampAfter": asking["status"]["timestamp"]});
+    let since = json!({"statusTimestampAfter": question["status"]["timestamp"]});
     let since = zone.call(&token, "ListTasks", since).await;
     assert!(
         since["totalSize"].as_u64().unwrap() >= 1,
