@@ -340,6 +340,10 @@ pub(super) const CALL_OUTCOMES: Descriptions = &[
     ),
     ("store", "Other store error; the log has the details."),
     (
+        "unwritable_event",
+        "An event could not be written as JSON: a bug. Report it with the log.",
+    ),
+    (
         "cannot_stream",
         "The method streams its reply, which a batch cannot contain. The caller sends it alone.",
     ),
