@@ -97,7 +97,7 @@ pub enum IngestResult {
 
 impl VerificationState {
     /// Creates the state. Nothing happens until its [`router`](crate::router) is served and its
-    /// [`Workers`](crate::workers::Workers) are started.
+    /// workers ([`crate::workers`]) are started.
     pub fn new(options: VerificationOptions) -> Self {
         let directory = DirectoryCache::new(options.slack.clone());
         let replies = ReplyService::new(

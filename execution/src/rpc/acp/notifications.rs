@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use interzone_hub::{Caller, Event, EventBody, Hub, HubError, ReadMemory, Subject, Task};
 use interzone_protocol::acp::{
     Method, StreamChunk, StreamStateParams, StreamStatus, TaskEvent, TaskNotification, TaskObject,
-    TaskStatusParams, TaskTextParams, extension_methods,
+    TaskStatusParams, TaskTextParams, artifact_to_json, extension_methods, message_to_json,
 };
 use interzone_protocol::vocab::{Artifact, Message, TaskId, TaskState, Timestamp, VerbatimJson};
 
@@ -99,11 +99,11 @@ async fn render_task_event(
         }
         EventBody::Message { message, .. } => {
             let message: Message = hub.restore_within(message.clone(), memory).await?;
-            VerbatimJson::from_value(&convert::with_timestamp(message, event.at))
+            message_to_json(&convert::with_timestamp(message, event.at))
         }
         EventBody::Artifact { artifact, .. } => {
             let artifact: Artifact = hub.restore_within(artifact.clone(), memory).await?;
-            VerbatimJson::from_value(&convert::with_created_at(artifact, event.at))
+            artifact_to_json(&convert::with_created_at(artifact, event.at))
         }
         EventBody::Created { .. } | EventBody::State { .. } => match hub.store().task(id).await? {
             Some(task) => VerbatimJson::from_value(&task_as_of(hub, &task, event, memory).await?),

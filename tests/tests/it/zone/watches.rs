@@ -63,6 +63,36 @@ async fn task_watch_is_complete_and_can_be_resumed() {
 }
 
 #[tokio::test]
+async fn watched_messages_and_artifacts_have_the_form_of_the_task() {
+    let world = ZoneFixture::new().await;
+    let token = world.token("alice").await;
+    let id = world.create_task(&token).await;
+    let (run, turn) = world.claim_run().await;
+    let artifact = Artifact::new(ArtifactId::new("a-1").unwrap(), "r").with_part(Part::text("x"));
+    run.artifact(artifact, false, true).await.unwrap();
+    run.complete(&turn, completed("done")).await.unwrap();
+    let path = format!("/tasks/{id}/events");
+    let watch = world.watch(&path, &token, None).await;
+    let all = watch.collect_remaining().await;
+    let data = |event: &str| {
+        let found = all.iter().find(|item| item.params["event"] == event);
+        found.map(|item| item.params["data"].clone())
+    };
+    let task = world.result(&token, "tasks.get", json!({"taskId": id}));
+    let task = task.await["task"].take();
+    assert_eq!(data("NEW_MESSAGE").unwrap(), task["messages"][1]);
+    let mut artifact = data("NEW_ARTIFACT").unwrap();
+    assert!(
+        artifact
+            .as_object_mut()
+            .unwrap()
+            .remove("createdAt")
+            .is_some()
+    );
+    assert_eq!(artifact, task["artifacts"][0]);
+}
+
+#[tokio::test]
 async fn task_events_contain_the_state_at_their_time() {
     let world = ZoneFixture::new().await;
     let token = world.token("alice").await;
